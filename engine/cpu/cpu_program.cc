@@ -11,6 +11,7 @@
 #include <type_traits>
 #include <utility>
 
+#include "engine/cpu/cell_sizes.h"
 #include "engine/cpu/element_runs.h"
 #include "engine/cpu/gru_step.h"
 #include "engine/cpu/lstm_step.h"
@@ -20,40 +21,6 @@
 
 namespace rnnserve::cpu {
 namespace {
-
-// What x and the inputs of a stretch may take together, unless a single step of a group needs more. About the
-// size of a second-level cache; a longer stretch would only push the weights out.
-constexpr size_t kStretchBytes = size_t{1} << 20;
-// With tiles: shorter, so that the inputs stay in the core's own cache, where all of W does too (a bfloat16 LSTM of 16
-// rows, H = 256, takes 0.73 of the time); longer where it does not, since W then is read less often.
-constexpr size_t kNearTileStretchBytes = size_t{1} << 19, kFarTileStretchBytes = size_t{4} << 20;
-
-// Rows whose steps take as long as reading the weights: every other step begins where the last one ended, with what is
-// still in the cache.
-constexpr size_t kFewRows = 6;
-// So do more rows by tiles, where the weights' bytes are more than a part of the second cache, and those of parts not
-// so many that hardly any stay there: LSTM of 1,024 units, 64 rows, takes 1.06 times as long then, one of 512, 32 rows,
-// 0.91.
-constexpr size_t kLeastTurned = size_t{1} << 20, kMostTurnedParts = size_t{12} << 20;
-
-// From how many rows on two threads may halve them: with weights that fit a core's own cache, those that fit the one
-// that cores share, and larger ones. Both threads read all weights then.
-constexpr size_t kNearRows = 8, kMiddleRows = 32, kFarRows = 64;
-constexpr size_t kNearWeights = size_t{1} << 20, kMiddleWeights = size_t{16} << 20;
-// Instead of kNearWeights where rows have several steps: halves save the handing over at each of them. 3 MiB, and
-// biases.
-constexpr size_t kNearWeightsOfSteps = size_t{25} << 17;
-// Multiplications that are over before the helper has taken its half and given it back.
-constexpr int64_t kLeastHalved = int64_t{1} << 19;
-
-// Multiplications of a step from which one row of bfloat16 may go through tiles; and bytes of weights that a core keeps
-// in its own cache, where tiles read them in half of the time that dot products take. From further off neither is
-// faster.
-constexpr size_t kLeastOfOne = size_t{1} << 18;
-constexpr int64_t kNearOfOne = int64_t{2} << 20;
-
-// Multiplications of a step of few rows from which two threads share it, though it is one of many.
-constexpr size_t kLeastInStep = size_t{1} << 15;
 
 template <typename T>
 std::unique_ptr<const RecurrentStep<T>> MakeStep(const Cell& cell, WeightForm weights) {
@@ -74,26 +41,33 @@ bool TakesNarrowRows(const RecurrentStep<T>& step) {
 }
 
 template <typename T>
+CellSizes SizesOf(const CellSpec& spec, WeightForm weights, const RecurrentStep<T>& step) {
+  const auto inputs = static_cast<size_t>(spec.input_size), units = static_cast<size_t>(spec.hidden_size);
+  size_t columns = 0;
+  for (const CellInputs<T>& part : step.inputs()) columns += part.columns();
+  return {.weights = weights,
+          .has_parts = FormOf(spec, inputs, weights).has_parts() || FormOf(spec, units, weights).has_parts(),
+          .packed_bytes = step.packed_bytes(),
+          .inputs = inputs,
+          .input_columns = columns,
+          .units = units};
+}
+
+template <typename T>
 class CpuProgram : public Program {
  public:
   CpuProgram(const Cell& cell, WeightForm weights, std::shared_ptr<Helper> helper)
       : helper_(std::move(helper)),
         type_(cell.spec().data_type),
         has_cell_state_(cell.spec().kind == CellKind::kLstm),
-        inputs_(static_cast<size_t>(cell.spec().input_size)),
-        units_(static_cast<size_t>(cell.spec().hidden_size)),
         step_(MakeStep<T>(cell, weights)),
-        x_stride_(RowStride<T>(inputs_)),
-        input_columns_(InputColumns()),
-        inputs_stride_(RowStride<T>(input_columns_)),
-        state_stride_(RowStride<T>(units_)),
-        weights_(weights),
-        has_parts_(FormOf(cell.spec(), inputs_, weights).has_parts() ||
-                   FormOf(cell.spec(), units_, weights).has_parts()),
-        has_narrow_inputs_(type_ == DataType::kFloat && inputs_ > 0 && TakesNarrowRows(*step_)),
-        may_tile_one_(IsByTiles(weights.type) && weights.may_vary && StepWork() >= kLeastOfOne),
+        sizes_(SizesOf(cell.spec(), weights, *step_)),
+        x_stride_(RowStride<T>(sizes_.inputs)),
+        inputs_stride_(RowStride<T>(sizes_.input_columns)),
+        state_stride_(RowStride<T>(sizes_.units)),
+        has_narrow_inputs_(type_ == DataType::kFloat && sizes_.inputs > 0 && TakesNarrowRows(*step_)),
         scratch_stride_(step_->scratch_columns() == 0 ? 0 : RowStride<T>(step_->scratch_columns())),
-        stretch_rows_(StretchRows()) {}
+        stretch_rows_(sizes_.StretchRows(RowBytes())) {}
 
   std::unique_ptr<State> NewState() const override;
   void ImportState(DataType type, const std::byte* h, const std::byte* c, State& state) const override;
@@ -105,27 +79,14 @@ class CpuProgram : public Program {
  private:
   using Scratch = CpuScratch<T>;
 
-  size_t InputColumns() const;
-  size_t StretchRows() const;
+  // Of x and the inputs of a row, in a stretch.
+  size_t RowBytes() const;
   HalvingWay& HalvingOf(size_t rows) const {
     return halving_[std::clamp<size_t>(static_cast<size_t>(std::bit_width(rows)), 4, 7) - 4];
   }
-  // Of the weights that a step reads: those for multiply-adds or their parts, about as many.
-  size_t ReadBytes() const {
-    return has_parts_ ? (inputs_ + units_) * input_columns_ * sizeof(T) : step_->packed_bytes();
-  }
-  // Steps of some rows.
-  struct Lengths {
-    int64_t all = 0;
-    int64_t longest = 0;
-  };
   static Lengths LengthsOf(std::span<const SequenceSlice> slices);
-  // Multiplications of a row's step.
-  size_t StepWork() const { return input_columns_ * (inputs_ + units_); }
-  bool MayHalve(size_t rows, const Lengths& steps) const;
-  bool TurnsAround(size_t rows, bool ahead, const Scratch& scratch) const;
   // Whether products of this run take rows in another form, if there is one.
-  bool MayPrepare(const Scratch& scratch) const { return !has_parts_ || scratch.by_tiles; }
+  bool MayPrepare(const Scratch& scratch) const { return !sizes_.has_parts || scratch.by_tiles; }
   void RunAll(std::span<const SequenceSlice> slices, Scratch& scratch, Team& team) const;
   void RunHalves(std::span<const SequenceSlice> slices, std::span<Scratch, 2> scratch, Team& team) const;
   void RunRows(Scratch& scratch, Team& team) const;
@@ -137,8 +98,6 @@ class CpuProgram : public Program {
   }
   void RunStretch(const RowGroup& group, Scratch& scratch, Team& team) const;
   Factors<T> FindInputs(const RowGroup& group, Scratch& scratch) const;
-  template <typename Take>
-  bool ForInputs(const RowGroup& group, const Scratch& scratch, const Take& take) const;
   Factors<T> Prepared(size_t count, Rows<const T> rows, size_t depth, const Scratch& scratch,
                       AlignedBuffer<std::byte>& target) const;
   void ScatterOutputs(std::span<const SequenceSlice* const> rows, int64_t step, const T* h) const;
@@ -150,17 +109,12 @@ class CpuProgram : public Program {
   mutable std::array<HalvingWay, 4> halving_;
   DataType type_;
   bool has_cell_state_;
-  size_t inputs_;
-  size_t units_;
   std::unique_ptr<const RecurrentStep<T>> step_;
+  CellSizes sizes_;
   size_t x_stride_;
-  size_t input_columns_;
   size_t inputs_stride_;
   size_t state_stride_;
-  WeightForm weights_;
-  bool has_parts_;          // of W, R or both
   bool has_narrow_inputs_;  // where products by tiles take them
-  bool may_tile_one_;
   size_t scratch_stride_;
   size_t stretch_rows_;
 };
@@ -168,26 +122,26 @@ class CpuProgram : public Program {
 template <typename T>
 std::unique_ptr<State> CpuProgram<T>::NewState() const {
   auto state = std::make_unique<CpuState<T>>();
-  state->values.resize(has_cell_state_ ? 2 * units_ : units_);
+  state->values.resize(has_cell_state_ ? 2 * sizes_.units : sizes_.units);
   return state;
 }
 
 template <typename T>
 void CpuProgram<T>::ImportState(DataType type, const std::byte* h, const std::byte* c, State& state) const {
   const auto import = [this, type](const std::byte* source, T* target) {
-    if (source == nullptr) return void(std::fill_n(target, units_, T{0}));
-    WidenElements(type, source, target, units_);
+    if (source == nullptr) return void(std::fill_n(target, sizes_.units, T{0}));
+    WidenElements(type, source, target, sizes_.units);
   };
   T* const own = static_cast<CpuState<T>&>(state).values.data();
   import(h, own);
-  if (has_cell_state_) import(c, own + units_);
+  if (has_cell_state_) import(c, own + sizes_.units);
 }
 
 template <typename T>
 void CpuProgram<T>::ExportState(const State& state, DataType type, std::byte* h, std::byte* c) const {
   const T* const own = static_cast<const CpuState<T>&>(state).values.data();
-  if (h != nullptr) NarrowElements(own, type, h, units_);
-  if (c != nullptr && has_cell_state_) NarrowElements(own + units_, type, c, units_);
+  if (h != nullptr) NarrowElements(own, type, h, sizes_.units);
+  if (c != nullptr && has_cell_state_) NarrowElements(own + sizes_.units, type, c, sizes_.units);
 }
 
 // All states are read before any is written: a slice's `after` may be the `before` that another one forks from.
@@ -195,14 +149,14 @@ template <typename T>
 absl::Status CpuProgram<T>::Advance(std::span<const SequenceSlice> slices, Workspace& workspace) const {
   auto& own = static_cast<CpuWorkspace<T>&>(workspace);
   const Lengths steps = LengthsOf(slices);
-  const int64_t work = steps.all * static_cast<int64_t>(StepWork());
+  const int64_t work = steps.all * static_cast<int64_t>(sizes_.StepWork());
   Team team(helper_.get(), work, workspace.is_alone, &RecordOf(slices.size()));
   const bool is_shared = team.IsShared(), expects_help = is_shared && own.was_helped;
   TilesWay* const tiles = TilesWayOf(slices.size(), steps, expects_help, own);
-  HalvingWay* const halving = is_shared && MayHalve(slices.size(), steps) ? &HalvingOf(slices.size()) : nullptr;
+  HalvingWay* const halving = is_shared && sizes_.MayHalve(slices.size(), steps) ? &HalvingOf(slices.size()) : nullptr;
   const bool by_tiles = tiles != nullptr && tiles->Next(true);
   for (Scratch& scratch : own.scratch) scratch.by_tiles = by_tiles;
-  const bool halved = halving != nullptr && halving->Next(ReadBytes() <= kMiddleWeights);
+  const bool halved = halving != nullptr && halving->Next(sizes_.HalvesAtFirst());
   const bool is_timed = tiles != nullptr || halving != nullptr;
   using Clock = std::chrono::steady_clock;
   const auto began = is_timed ? Clock::now() : Clock::time_point();
@@ -220,25 +174,9 @@ absl::Status CpuProgram<T>::Advance(std::span<const SequenceSlice> slices, Works
 // Null: there is nothing to choose, or as seldom as not to matter.
 template <typename T>
 TilesWay* CpuProgram<T>::TilesWayOf(size_t rows, const Lengths& steps, bool is_shared, CpuWorkspace<T>& own) const {
-  const bool may_tile_one = may_tile_one_ && rows == 1 && packed_bytes() <= (is_shared ? 2 : 1) * kNearOfOne;
-  if (!has_parts_ && !may_tile_one) return nullptr;
-  // Products of kPartsRows rows and more go by parts: all, or those with W of several steps of fewer rows.
-  const bool has_many =
-      steps.all >= static_cast<int64_t>(kPartsRows) && (rows >= kPartsRows || PaysParts(inputs_, input_columns_));
-  if (has_parts_ && !has_many) return nullptr;
+  if (!sizes_.MayChooseTiles(rows, steps, is_shared)) return nullptr;
   const size_t kind = std::min(static_cast<size_t>(std::bit_width(rows)), std::size(own.tiles)) - 1;
   return &own.tiles[kind][steps.longest > 1 ? 1 : 0][is_shared ? 1 : 0];
-}
-
-// Whether each thread may run half of the rows through all units, instead of all rows through half of the units. That
-// saves the handing over, and the exchange of h, at every step.
-template <typename T>
-bool CpuProgram<T>::MayHalve(size_t rows, const Lengths& steps) const {
-  const size_t bytes = ReadBytes(), near = steps.longest > 1 ? kNearWeightsOfSteps : kNearWeights;
-  const size_t least = bytes <= near ? kNearRows : bytes <= kMiddleWeights ? kMiddleRows : kFarRows;
-  // One long row would leave the other thread without work.
-  return steps.all * static_cast<int64_t>(StepWork()) >= kLeastHalved && rows >= least &&
-         2 * steps.longest <= steps.all;
 }
 
 template <typename T>
@@ -278,7 +216,7 @@ void CpuProgram<T>::RunRows(Scratch& scratch, Team& team) const {
 }
 
 template <typename T>
-typename CpuProgram<T>::Lengths CpuProgram<T>::LengthsOf(std::span<const SequenceSlice> slices) {
+Lengths CpuProgram<T>::LengthsOf(std::span<const SequenceSlice> slices) {
   Lengths steps;
   for (const SequenceSlice& slice : slices) {
     steps.all += slice.steps;
@@ -288,27 +226,12 @@ typename CpuProgram<T>::Lengths CpuProgram<T>::LengthsOf(std::span<const Sequenc
 }
 
 template <typename T>
-size_t CpuProgram<T>::InputColumns() const {
-  size_t columns = 0;
-  for (const CellInputs<T>& part : step_->inputs()) columns += part.columns();
-  return columns;
-}
-
-template <typename T>
-size_t CpuProgram<T>::StretchRows() const {
-  size_t row = (x_stride_ + inputs_stride_) * sizeof(T);
+size_t CpuProgram<T>::RowBytes() const {
+  size_t bytes = (x_stride_ + inputs_stride_) * sizeof(T);
   if constexpr (std::is_same_v<T, float>) {
-    row += PreparedBytes(weights_, inputs_, kGroupRows, input_columns_) / kGroupRows;
+    bytes += PreparedBytes(sizes_.weights, sizes_.inputs, kGroupRows, sizes_.input_columns) / kGroupRows;
   }
-  size_t bytes = kStretchBytes;
-  const size_t parts = IsByTiles(weights_.type)                                     ? 1
-                       : weights_.has_parts() && PaysParts(inputs_, input_columns_) ? kBrainParts
-                                                                                    : 0;
-  if (parts != 0) {
-    const size_t w = parts * sizeof(uint16_t) * inputs_ * input_columns_;
-    bytes = w <= kNearTileStretchBytes ? kNearTileStretchBytes : kFarTileStretchBytes;
-  }
-  return std::max<size_t>(1, bytes / row);
+  return bytes;
 }
 
 // Padding is zeroed too: it takes part in the element-wise work.
@@ -327,9 +250,9 @@ void CpuProgram<T>::LoadStates(Scratch& scratch) const {
   for (size_t row = 0; row < rows.size(); ++row) {
     const auto* before = static_cast<const CpuState<T>*>(rows[row]->before);
     const T* const h = before ? before->values.data() : nullptr;
-    LoadRow(h, units_, state_stride_, scratch.h[0].data() + row * state_stride_);
+    LoadRow(h, sizes_.units, state_stride_, scratch.h[0].data() + row * state_stride_);
     if (!has_cell_state_) continue;
-    LoadRow(h ? h + units_ : nullptr, units_, state_stride_, scratch.c.data() + row * state_stride_);
+    LoadRow(h ? h + sizes_.units : nullptr, sizes_.units, state_stride_, scratch.c.data() + row * state_stride_);
   }
 }
 
@@ -338,20 +261,9 @@ void CpuProgram<T>::StoreStates(Scratch& scratch) const {
   const auto rows = scratch.plan.rows();
   for (size_t row = 0; row < rows.size(); ++row) {
     T* const after = static_cast<CpuState<T>&>(*rows[row]->after).values.data();
-    std::copy_n(scratch.h[rows[row]->steps % 2].data() + row * state_stride_, units_, after);
-    if (has_cell_state_) std::copy_n(scratch.c.data() + row * state_stride_, units_, after + units_);
+    std::copy_n(scratch.h[rows[row]->steps % 2].data() + row * state_stride_, sizes_.units, after);
+    if (has_cell_state_) std::copy_n(scratch.c.data() + row * state_stride_, sizes_.units, after + sizes_.units);
   }
-}
-
-// Whether a step begins where the last one ended. Tiles of bfloat16 gain up to a seventh by it; those of parts, which
-// pass by each panel twice, only where R alone is read.
-template <typename T>
-bool CpuProgram<T>::TurnsAround(size_t rows, bool ahead, const Scratch& scratch) const {
-  if (rows < kFewRows) return true;
-  const size_t bytes = (ahead ? units_ : inputs_ + units_) * input_columns_ * sizeof(uint16_t);
-  if (IsByTiles(weights_.type)) return bytes > kLeastTurned;
-  return has_parts_ && rows >= kPartsRows && scratch.by_tiles && ahead && kBrainParts * bytes > kLeastTurned &&
-         kBrainParts * bytes <= kMostTurnedParts;
 }
 
 template <typename T>
@@ -360,7 +272,9 @@ void CpuProgram<T>::RunStretch(const RowGroup& group, Scratch& scratch, Team& te
   const auto rows = scratch.plan.rows().subspan(group.first, group.count);
   const Factors<T> x = FindInputs(group, scratch);
   scratch.scratch.Grow(group.count * scratch_stride_);
-  if (scratch_stride_ != 0) scratch.prepared_scratch.Grow(PreparedBytes(weights_, units_, group.count, units_));
+  if (scratch_stride_ != 0) {
+    scratch.prepared_scratch.Grow(PreparedBytes(sizes_.weights, sizes_.units, group.count, sizes_.units));
+  }
   // A single step's inputs are computed panel by panel.
   const bool ahead = stretch.active.size() > 1;
   if (ahead) {
@@ -380,11 +294,11 @@ void CpuProgram<T>::RunStretch(const RowGroup& group, Scratch& scratch, Team& te
       const int64_t step = stretch.first_step + static_cast<int64_t>(k);
       const size_t active = stretch.active[k];
       T* const next_h = scratch.h[(step + 1) % 2].data() + first;
-      backwards = TurnsAround(active, ahead, scratch) && !backwards;
+      backwards = sizes_.TurnsAround(active, ahead, scratch.by_tiles) && !backwards;
       step_->Run({.count = active,
                   .inputs = {ahead ? scratch.inputs.data() + done * inputs_stride_ : nullptr, inputs_stride_},
                   .x = ahead ? Factors<T>() : x,
-                  .h = Prepared(active, {scratch.h[step % 2].data() + first, state_stride_}, units_, scratch,
+                  .h = Prepared(active, {scratch.h[step % 2].data() + first, state_stride_}, sizes_.units, scratch,
                                 scratch.prepared_h),
                   .next_h = {next_h, state_stride_},
                   .c = {has_cell_state_ ? scratch.c.data() + first : nullptr, state_stride_},
@@ -397,27 +311,9 @@ void CpuProgram<T>::RunStretch(const RowGroup& group, Scratch& scratch, Team& te
     }
     if (thread == 0) scratch.backwards = backwards;
   };
-  // Not where a step has something to do before its product.
-  const bool in_step = ahead && rows.size() < kFewRows && rows.size() * input_columns_ * units_ >= kLeastInStep &&
-                       PreparedBytes(weights_, units_, rows.size(), input_columns_) == 0;
+  const bool in_step = ahead && sizes_.MayGoInStep(rows.size());
   if (!in_step || !team.IsShared()) return run_steps(team, 0);
   team.RunInStep(run_steps);
-}
-
-// take(x, k) of the k-th input of a stretch; false where one of them returned false.
-template <typename T>
-template <typename Take>
-bool CpuProgram<T>::ForInputs(const RowGroup& group, const Scratch& scratch, const Take& take) const {
-  const auto rows = scratch.plan.rows().subspan(group.first, group.count);
-  size_t k = 0;
-  int64_t step = scratch.stretch.first_step;
-  for (const size_t active : scratch.stretch.active) {
-    for (const SequenceSlice* row : rows.first(active)) {
-      if (!take(row->x + step * row->x_stride, k++)) return false;
-    }
-    ++step;
-  }
-  return true;
 }
 
 // All inputs of a stretch. Those that tiles take are made narrow where the callers have them.
@@ -425,26 +321,28 @@ template <typename T>
 Factors<T> CpuProgram<T>::FindInputs(const RowGroup& group, Scratch& scratch) const {
   const size_t total = scratch.stretch.total;
   const bool may_be_narrow = has_narrow_inputs_ && MayPrepare(scratch);
-  const size_t parts = may_be_narrow ? TilePartsOf(weights_, inputs_, total, input_columns_) : 0;
+  const size_t parts = may_be_narrow ? TilePartsOf(sizes_.weights, sizes_.inputs, total, sizes_.input_columns) : 0;
   if (parts != 0) {
-    const size_t bytes = TileRowBytes(parts, inputs_);
+    const size_t bytes = TileRowBytes(parts, sizes_.inputs);
     scratch.prepared_x.Grow(total * bytes);
     std::byte* const narrow = scratch.prepared_x.data();
     const auto take = [&](const std::byte* x, size_t k) {
-      return NarrowRowForTiles(parts, inputs_, x, narrow + k * bytes);
+      return NarrowRowForTiles(parts, sizes_.inputs, x, narrow + k * bytes);
     };
-    if (ForInputs(group, scratch, take)) return {.prepared = narrow, .one_by_tiles = scratch.by_tiles};
+    if (scratch.plan.ForInputs(group, scratch.stretch, take)) {
+      return {.prepared = narrow, .one_by_tiles = scratch.by_tiles};
+    }
   }
   scratch.x.Grow(total * x_stride_);
-  if (inputs_ != 0) {
-    ForInputs(group, scratch, [&](const std::byte* x, size_t k) {
-      WidenElements(type_, x, scratch.x.data() + k * x_stride_, inputs_);
+  if (sizes_.inputs != 0) {
+    scratch.plan.ForInputs(group, scratch.stretch, [&](const std::byte* x, size_t k) {
+      WidenElements(type_, x, scratch.x.data() + k * x_stride_, sizes_.inputs);
       return true;
     });
   }
   const Rows<const T> rows = {scratch.x.data(), x_stride_};
   if (parts != 0) return {rows.data, rows.stride};  // a number that parts cannot hold
-  return Prepared(total, rows, inputs_, scratch, scratch.prepared_x);
+  return Prepared(total, rows, sizes_.inputs, scratch, scratch.prepared_x);
 }
 
 template <typename T>
@@ -452,9 +350,10 @@ Factors<T> CpuProgram<T>::Prepared(size_t count, Rows<const T> rows, size_t dept
                                    AlignedBuffer<std::byte>& target) const {
   Factors<T> factors = {rows.data, rows.stride};
   if constexpr (std::is_same_v<T, float>) {
-    if (MayPrepare(scratch)) {
-      target.Grow(PreparedBytes(weights_, depth, count, input_columns_));
-      factors = Prepare(weights_, depth, count, input_columns_, rows, target.data());
+    const size_t bytes = MayPrepare(scratch) ? PreparedBytes(sizes_.weights, depth, count, sizes_.input_columns) : 0;
+    if (bytes > 0) {
+      target.Grow(bytes);
+      factors = Prepare(sizes_.weights, depth, count, sizes_.input_columns, rows, target.data());
     }
   }
   factors.one_by_tiles = scratch.by_tiles;
@@ -464,7 +363,7 @@ Factors<T> CpuProgram<T>::Prepared(size_t count, Rows<const T> rows, size_t dept
 template <typename T>
 void CpuProgram<T>::ScatterOutputs(std::span<const SequenceSlice* const> rows, int64_t step, const T* h) const {
   for (const SequenceSlice* row : rows) {
-    if (row->y != nullptr) NarrowElements(h, type_, row->y + step * row->y_stride, units_);
+    if (row->y != nullptr) NarrowElements(h, type_, row->y + step * row->y_stride, sizes_.units);
     h += state_stride_;
   }
 }

@@ -247,8 +247,7 @@ void CopyStart(const Product<float>& product) {
 
 }  // namespace
 
-void NarrowForDotProduct(WeightType type, size_t depth, size_t count, Rows<const float> rows, std::byte* target) {
-  if (type == WeightType::kBFloat16) return void(NarrowForTiles(1, depth, count, rows.data, rows.stride, target));
+void NarrowForDotProduct(size_t depth, size_t count, Rows<const float> rows, std::byte* target) {
   for (size_t row = 0; row < count; ++row, target += NarrowInt8Bytes(depth)) {
     for (size_t k = 0; k < depth; k += kScaledTerms) {
       ScalesIn(target, depth)[k / kScaledTerms] =
@@ -300,7 +299,7 @@ bool HasDotProduct(WeightType type) {
 namespace rnnserve::cpu {
 
 bool HasDotProduct(WeightType) { return false; }
-void NarrowForDotProduct(WeightType, size_t, size_t, Rows<const float>, std::byte*) {}
+void NarrowForDotProduct(size_t, size_t, Rows<const float>, std::byte*) {}
 void MultiplyByDotProduct(const Product<float>&) {}
 
 }  // namespace rnnserve::cpu

@@ -16,8 +16,8 @@ namespace rnnserve::cpu {
 // Whether this CPU, within MaxInstructionSet(), multiplies weights of this kind so.
 bool HasDotProduct(WeightType type);
 
-// As Prepare and Multiply of product.h, where HasDotProduct.
-void NarrowForDotProduct(WeightType type, size_t depth, size_t count, Rows<const float> rows, std::byte* target);
+// As Prepare, for weights of int8, and Multiply of product.h, where HasDotProduct.
+void NarrowForDotProduct(size_t depth, size_t count, Rows<const float> rows, std::byte* target);
 void MultiplyByDotProduct(const Product<float>& product);
 
 }  // namespace rnnserve::cpu

@@ -276,10 +276,10 @@ size_t PreparedBytes(WeightForm weights, size_t depth, size_t count, size_t colu
 
 Factors<float> Prepare(WeightForm weights, size_t depth, size_t count, size_t columns, Rows<const float> rows,
                        std::byte* target) {
-  if (IsByParts(weights, depth, count, columns)) {
-    if (!NarrowForTiles(kBrainParts, depth, count, rows.data, rows.stride, target)) target = nullptr;
+  if (const size_t parts = TilePartsOf(weights, depth, count, columns)) {
+    if (!NarrowForTiles(parts, depth, count, rows.data, rows.stride, target)) target = nullptr;
   } else if (HasDotProduct(weights.type)) {
-    NarrowForDotProduct(weights.type, depth, count, rows, target);
+    NarrowForDotProduct(depth, count, rows, target);
   } else if (weights.type == WeightType::kInt8) {
     HWY_DYNAMIC_DISPATCH(NarrowInt8)(depth, count, rows, target);
   } else if (PreparedBytes(weights, depth, count, columns) == 0) {

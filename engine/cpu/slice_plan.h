@@ -44,6 +44,20 @@ class SlicePlan {
   // False where no row of the group is that long.
   bool Plan(const RowGroup& group, int64_t first_step, size_t limit, Stretch& stretch) const;
 
+  // take(x, k) of the k-th input of a stretch, step by step. False, and no further, where one of them returns false.
+  template <typename Take>
+  bool ForInputs(const RowGroup& group, const Stretch& stretch, const Take& take) const {
+    size_t k = 0;
+    int64_t step = stretch.first_step;
+    for (const size_t active : stretch.active) {
+      for (const SequenceSlice* row : rows().subspan(group.first, active)) {
+        if (!take(row->x + step * row->x_stride, k++)) return false;
+      }
+      ++step;
+    }
+    return true;
+  }
+
  private:
   std::vector<const SequenceSlice*> rows_;
   std::vector<RowGroup> groups_;

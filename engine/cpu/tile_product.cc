@@ -90,19 +90,6 @@ HWY_INLINE __m512i NarrowRow(const std::byte* row, size_t depth, std::byte* targ
   return largest;
 }
 
-bool AreHeldByParts(__m512i largest) { return _mm512_reduce_max_epi32(largest) < std::bit_cast<int32_t>(kMostInParts); }
-
-template <size_t kParts>
-bool NarrowRows(size_t depth, size_t count, const float* rows, size_t stride, std::byte* target) {
-  __m512i largest = _mm512_setzero_si512();
-  for (size_t row = 0; row < count; ++row) {
-    const auto* const at = reinterpret_cast<const std::byte*>(rows + row * stride);
-    largest = _mm512_max_epi32(largest, NarrowRow<kParts>(at, depth, target));
-    target += TileRowBytes(kParts, depth);
-  }
-  return kParts == 1 || AreHeldByParts(largest);
-}
-
 template <size_t kParts>
 void MultiplyIn(const TileProduct& product) {
   if (KeepsWeights(kParts, product)) return TileMultiplier<CpuTiles, kParts, true>(product).Run();
@@ -111,14 +98,10 @@ void MultiplyIn(const TileProduct& product) {
 
 }  // namespace
 
-bool NarrowForTiles(size_t parts, size_t depth, size_t count, const float* rows, size_t stride, std::byte* target) {
-  return (parts == 1 ? NarrowRows<1> : NarrowRows<kBrainParts>)(depth, count, rows, stride, target);
-}
-
 bool NarrowRowForTiles(size_t parts, size_t depth, const std::byte* row, std::byte* target) {
-  if (parts == kBrainParts) return AreHeldByParts(NarrowRow<kBrainParts>(row, depth, target));
-  NarrowRow<1>(row, depth, target);
-  return true;
+  if (parts == 1) return NarrowRow<1>(row, depth, target), true;
+  const __m512i largest = NarrowRow<kBrainParts>(row, depth, target);
+  return _mm512_reduce_max_epi32(largest) < std::bit_cast<int32_t>(kMostInParts);
 }
 
 void MultiplyByTiles(size_t parts, const TileProduct& product) {
@@ -162,7 +145,6 @@ bool HasTiles() {
 namespace rnnserve::cpu {
 
 bool HasTiles() { return false; }
-bool NarrowForTiles(size_t, size_t, size_t, const float*, size_t, std::byte*) { return false; }
 bool NarrowRowForTiles(size_t, size_t, const std::byte*, std::byte*) { return false; }
 void MultiplyByTiles(size_t, const TileProduct&) {}
 KeptTiles::KeptTiles() = default;
@@ -170,3 +152,14 @@ KeptTiles::~KeptTiles() = default;
 
 }  // namespace rnnserve::cpu
 #endif
+
+namespace rnnserve::cpu {
+
+bool NarrowForTiles(size_t parts, size_t depth, size_t count, const float* rows, size_t stride, std::byte* target) {
+  for (size_t row = 0; row < count; ++row, target += TileRowBytes(parts, depth)) {
+    if (!NarrowRowForTiles(parts, depth, reinterpret_cast<const std::byte*>(rows + row * stride), target)) return false;
+  }
+  return true;
+}
+
+}  // namespace rnnserve::cpu
