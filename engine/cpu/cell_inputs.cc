@@ -31,7 +31,7 @@ template <typename T>
 CellInputs<T>::CellInputs(const Cell& cell, size_t first, size_t count, size_t summed, WeightForm weights)
     : w_(cell.weights<T>().w.data() + first * static_cast<size_t>(cell.spec().hidden_size * cell.spec().input_size),
          count, static_cast<size_t>(cell.spec().hidden_size), static_cast<size_t>(cell.spec().input_size),
-         FormOf(cell.spec(), static_cast<size_t>(cell.spec().input_size), weights), count == 3 ? 3 : 4),
+         FormOf(cell.spec(), static_cast<size_t>(cell.spec().input_size), weights), GroupHere(count == 3 ? 3 : 4)),
       bias_(SumBiases<T>(cell, first, count, summed)) {}
 
 template <typename T>

@@ -41,7 +41,7 @@ class LinearGruStep final : public GruStep<T> {
       : GruStep<T>(cell),
         is_default_(IsDefault(cell.spec())),
         inputs_(cell, 0, 3, 2, weights),
-        r_(cell.weights<T>().r.data(), 3, units_, units_, FormOf(cell.spec(), units_, weights), 3),
+        r_(cell.weights<T>().r.data(), 3, units_, units_, FormOf(cell.spec(), units_, weights), GroupHere(3)),
         bias_(PadBlocks(cell.weights<T>().rb.data() + 2 * units_, 1, units_)) {}
 
   std::span<const CellInputs<T>> inputs() const override { return {&inputs_, 1}; }
@@ -88,8 +88,8 @@ class ResetGruStep final : public GruStep<T> {
  public:
   ResetGruStep(const Cell& cell, WeightForm weights)
       : GruStep<T>(cell),
-        r_zr_(cell.weights<T>().r.data(), 2, units_, units_, FormOf(cell.spec(), units_, weights), 4),
-        r_h_(cell.weights<T>().r.data() + 2 * units_ * units_, 1, units_, units_, r_zr_.form(), 4) {
+        r_zr_(cell.weights<T>().r.data(), 2, units_, units_, FormOf(cell.spec(), units_, weights), GroupHere(4)),
+        r_h_(cell.weights<T>().r.data() + 2 * units_ * units_, 1, units_, units_, r_zr_.form(), GroupHere(4)) {
     inputs_.emplace_back(cell, 0, 2, 3, weights);
     inputs_.emplace_back(cell, 2, 1, 3, weights);
   }

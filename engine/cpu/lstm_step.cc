@@ -40,7 +40,7 @@ class LstmStep : public RecurrentStep<T> {
         is_default_(!has_peephole_ && IsDefault(cell.spec())),
         input_forget_(cell.spec().input_forget),
         inputs_(cell, 0, 4, 4, weights),
-        r_(cell.weights<T>().r.data(), 4, units_, units_, FormOf(cell.spec(), units_, weights), 4),
+        r_(cell.weights<T>().r.data(), 4, units_, units_, FormOf(cell.spec(), units_, weights), GroupHere(4)),
         peephole_(PadBlocks(cell.weights<T>().p.data(), has_peephole_ ? 3 : 0, units_)),
         f_(cell.spec().activations[0], cell.spec().clip),
         g_(cell.spec().activations[1], cell.spec().clip),

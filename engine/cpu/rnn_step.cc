@@ -13,7 +13,7 @@ class RnnStep : public RecurrentStep<T> {
       : inputs_(cell, 0, 1, 1, weights),
         r_(cell.weights<T>().r.data(), 1, static_cast<size_t>(cell.spec().hidden_size),
            static_cast<size_t>(cell.spec().hidden_size),
-           FormOf(cell.spec(), static_cast<size_t>(cell.spec().hidden_size), weights), 4),
+           FormOf(cell.spec(), static_cast<size_t>(cell.spec().hidden_size), weights), GroupHere(4)),
         f_(cell.spec().activations[0], cell.spec().clip) {}
 
   std::span<const CellInputs<T>> inputs() const override { return {&inputs_, 1}; }
