@@ -3,9 +3,10 @@
 """The engines' Advance next to onnxruntime, OpenVINO (float32) and oneDNN's own primitive: prints a Markdown table.
 
     tests/bench/engine_table.py [--quick] [--write] [--json FILE] [--kinds LSTM,GRU,RNN] [--threads 1,2] [--shapes 1,1,512 ...]
-                               [--weights FLOAT16,BFLOAT16,INT8] [--product]
+                               [--weights FLOAT16,BFLOAT16,INT8] [--product] [--limits]
 
---weights BFLOAT16 asks oneDNN and OpenVINO for their own bfloat16 as well.
+--weights BFLOAT16 asks oneDNN and OpenVINO for their own bfloat16 as well. --limits adds the least that each cell's
+multiply-adds or reads of weights take, gates left out, measured in turns with the contestants.
 
 Forward, float32, I = H, constant weights. Every contestant is a process of its own that waits on a pipe until it is
 asked; all take turns at each cell of the table, so that noise meets all of them. A turn's figure is the median of
@@ -31,6 +32,7 @@ SHAPES = ["1,1,128", "1,1,256", "1,1,512", "1,1,1024", "1,32,512", "1,64,1024", 
           "100,1,256", "16,64,1024"]
 OURS = ["cpu", "onednn"]
 PRODUCT = "onednn-product"
+LIMIT = "limit"
 PEERS = {"onednn-primitive": "oneDNN", "onnxruntime": "onnxruntime", "openvino": "OpenVINO"}
 NARROW_PEERS = {"onednn-primitive/BFLOAT16": "oneDNN, bfloat16", "openvino/BFLOAT16": "OpenVINO, bfloat16"}
 
@@ -140,6 +142,23 @@ def product_table(results, kind, threads):
     return "\n".join(lines)
 
 
+def limit_table(results, kind, threads):
+    """Cells beside the least that they take; what a peer's time over that allows in the mean."""
+    lines = [f"\n**{kind}, {threads} thread{'s' if threads > 1 else ''}, beside the machine's limit** (us a call)\n",
+             "| T, N, H | ours | limit | limit / ours | best peer / limit | oneDNN / limit |", "|---|---|---|---|---|---|"]
+    shares, allowed, of_onednn = [], [], []
+    for shape, cell in results.items():
+        limit = cell["all"][LIMIT]
+        shares.append(limit / cell["ours"])
+        allowed.append(cell["peer"] / limit)
+        of_onednn.append(cell["all"]["onednn-primitive"] / limit)
+        lines.append(f"| {shape.replace(',', ', ')} | {shown(cell['ours'])} | {shown(limit)} | {shares[-1]:.2f} | "
+                     f"{allowed[-1]:.2f} | {of_onednn[-1]:.2f} |")
+    means = [statistics.geometric_mean(ratios) for ratios in (shares, allowed, of_onednn)]
+    lines.append(f"| mean | | | {means[0]:.2f} | {means[1]:.2f} | {means[2]:.2f} |")
+    return "\n".join(lines)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="3 rounds of short turns: about a minute, only a hint")
@@ -152,6 +171,7 @@ def main():
                         help="narrow weights of the cpu engine, in a table of their own")
     parser.add_argument("--product", action="store_true",
                         help="the time of oneDNN's packed product alone, for cells of 16 rows and more")
+    parser.add_argument("--limits", action="store_true", help="the least that the machine allows, beside each cell")
     parser.add_argument("--rounds", type=int, help="default 7")
     parser.add_argument("--cpu-time", action="store_true",
                         help="CPU time instead of elapsed time, for machines that do other work as well; one thread only")
@@ -161,7 +181,7 @@ def main():
     narrow = arguments.weights.split(",") if arguments.weights else []
     counts = [1] if arguments.cpu_time else [int(count) for count in arguments.threads.split(",")]
     names = [*OURS, *PEERS, *(f"cpu/{weights}" for weights in narrow),
-             *(NARROW_PEERS if "BFLOAT16" in narrow else []), *([PRODUCT] if arguments.product else [])]
+             *(NARROW_PEERS if "BFLOAT16" in narrow else []), *([PRODUCT] if arguments.product else []), *([LIMIT] if arguments.limits else [])]
     contestants = [Contestant(name, "cpu-time" if arguments.cpu_time else "time") for name in names]
     started = datetime.datetime.now(datetime.timezone.utc)
     floors = {one.name: one.seconds(50) for one in contestants
@@ -188,6 +208,8 @@ def main():
                 report.add(narrow_table(results, kind, count, narrow))
             if arguments.product:
                 report.add(product_table(results, kind, count))
+            if arguments.limits:
+                report.add(limit_table(results, kind, count))
     ratios = [cell["ratio"] for part in everything for cell in part["cells"].values()]
     report.add(f"\nAll {len(ratios)} cells: worst {min(ratios):.2f}, geometric mean {statistics.geometric_mean(ratios):.2f}, "
           f"below 1.0: {sum(ratio < 1 for ratio in ratios)}.")

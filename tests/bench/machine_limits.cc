@@ -4,7 +4,6 @@
 // also what a step costs that they share: each writes its half, tells the other, and reads the other's half.
 //
 //   build/release/tests/bench/machine_limits [THREADS]     CPU time of each thread, best of many, all threads together
-#include <hwy/cache_control.h>
 #include <time.h>
 
 #include <algorithm>
@@ -18,62 +17,10 @@
 #include <vector>
 
 #include "engine/cpu/targets.h"
+#include "hwy/cache_control.h"
+#include "tests/bench/engines/machine_rates.h"
 
-#undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "tests/bench/machine_limits.cc"
-#include "hwy/foreach_target.h"
-// After foreach_target.
-#include "hwy/highway.h"
-
-HWY_BEFORE_NAMESPACE();
 namespace rnnserve::bench {
-namespace HWY_NAMESPACE {
-
-namespace hn = hwy::HWY_NAMESPACE;
-using D = hn::ScalableTag<float>;
-using V = hn::Vec<D>;
-
-// Operations of `rounds` rounds of 12 independent chains.
-double MultiplyAdd(int64_t rounds, float* out) {
-  const D d;
-  V sum[12];
-  for (size_t k = 0; k < 12; ++k) sum[k] = hn::Set(d, static_cast<float>(k) + out[0]);
-  const V a = hn::Set(d, 0.5f + out[1]), b = hn::Set(d, 0.25f + out[2]);
-  for (int64_t round = 0; round < rounds; ++round) {
-    for (size_t k = 0; k < 12; ++k) sum[k] = hn::MulAdd(a, sum[k], b);
-  }
-  for (size_t k = 1; k < 12; ++k) sum[0] = hn::Add(sum[0], sum[k]);
-  hn::StoreU(sum[0], d, out);
-  return 2.0 * 12 * static_cast<double>(rounds) * static_cast<double>(hn::Lanes(d));
-}
-
-// Sums of `count` floats, a multiple of 16 vectors, up or down.
-void Sum(const float* data, size_t count, bool down, float* out) {
-  const D d;
-  const size_t n = hn::Lanes(d), step = 16 * n;
-  V sum[16];
-  for (V& s : sum) s = hn::Zero(d);
-  for (size_t at = 0; at < count; at += step) {
-    const float* from = data + (down ? count - step - at : at);
-    for (size_t k = 0; k < 16; ++k) sum[k] = hn::Add(sum[k], hn::Load(d, from + k * n));
-  }
-  for (size_t k = 1; k < 16; ++k) sum[0] = hn::Add(sum[0], sum[k]);
-  hn::StoreU(sum[0], d, out);
-}
-
-const char* Name() { return hwy::TargetName(HWY_TARGET); }
-
-}  // namespace HWY_NAMESPACE
-}  // namespace rnnserve::bench
-HWY_AFTER_NAMESPACE();
-
-#if HWY_ONCE
-namespace rnnserve::bench {
-
-HWY_EXPORT(MultiplyAdd);
-HWY_EXPORT(Sum);
-HWY_EXPORT(Name);
-
 namespace {
 
 double Now() {
@@ -105,10 +52,10 @@ double Together(int threads, const Rate& rate) {
   return all;
 }
 
-double MultiplyAdds() {
+double AddRate() {
   float out[64] = {};
   double operations = 0;
-  return 1 / Best([&] { operations = HWY_DYNAMIC_DISPATCH(MultiplyAdd)(20000, out); }) * operations;
+  return 1 / Best([&] { operations = MultiplyAdds(20000, out); }) * operations;
 }
 
 double Reads(size_t bytes, bool back_and_forth) {
@@ -119,7 +66,7 @@ double Reads(size_t bytes, bool back_and_forth) {
   float out[64] = {};
   const double seconds = Best([&] {
     for (size_t k = 0; k < passes; ++k) {
-      HWY_DYNAMIC_DISPATCH(Sum)(aligned, bytes / sizeof(float), back_and_forth && k % 2 == 1, out);
+      ReadFloats(aligned, bytes / sizeof(float), back_and_forth && k % 2 == 1, out);
     }
   });
   return static_cast<double>(bytes * passes) / seconds;
@@ -157,8 +104,8 @@ int main(int argc, char** argv) {
   using namespace rnnserve::bench;
   rnnserve::cpu::LimitTargets();
   const int threads = argc > 1 ? std::atoi(argv[1]) : 1;
-  std::printf("%s, %d threads\n", HWY_DYNAMIC_DISPATCH(Name)(), threads);
-  std::printf("multiply-add %.0f GFLOP/s\n", Together(threads, &MultiplyAdds) * 1e-9);
+  std::printf("%s, %d threads\n", RatesTarget(), threads);
+  std::printf("multiply-add %.0f GFLOP/s\n", Together(threads, &AddRate) * 1e-9);
   for (const size_t kib : {24, 256, 512, 1024, 2048, 4096, 8192, 16384, 65536}) {
     const auto reads = [kib](bool back) { return [kib, back] { return Reads(kib << 10, back); }; };
     std::printf("read %6zu KiB each %.0f GB/s, back and forth %.0f\n", kib, Together(threads, reads(false)) * 1e-9,
@@ -168,4 +115,3 @@ int main(int argc, char** argv) {
     if (threads == 2) std::printf("exchange %4zu B each way %.0f ns a step\n", 4 * floats, Exchange(floats) * 1e9);
   }
 }
-#endif  // HWY_ONCE

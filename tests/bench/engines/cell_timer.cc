@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Times one contestant of the engine table on request; engine_table.py asks several of them in turn.
 //
-//   cell_timer cpu|cpu/FLOAT16|cpu/BFLOAT16|cpu/INT8|onednn|onednn-primitive[/BFLOAT16]|onednn-product
+//   cell_timer cpu|cpu/FLOAT16|cpu/BFLOAT16|cpu/INT8|onednn|onednn-primitive[/BFLOAT16]|onednn-product|limit
 //   > make LSTM 32 1 512 2      kind, T, N, H, threads     < ok | no REASON
 //   > time 50                   milliseconds               < 3.25e-06   (median seconds of a call)
 //   > cpu-time 50               the same in CPU time of the process
@@ -56,6 +56,7 @@ absl::StatusOr<std::unique_ptr<TimedCell>> Make(const std::string& contestant, s
   if (contestant == "onednn-primitive") return MakeOneDnnPrimitive(shape, threads, false);
   if (contestant == "onednn-primitive/BFLOAT16") return MakeOneDnnPrimitive(shape, threads, true);
   if (contestant == "onednn-product") return MakeOneDnnProduct(shape, threads);
+  if (contestant == "limit") return MakeCellLimit(shape, threads);
   return MakeOwnCell(contestant, shape, threads);
 }
 
@@ -85,7 +86,7 @@ void Serve(const std::string& contestant) {
 
 int main(int argc, char** argv) {
   if (argc != 2) {
-    std::cerr << "usage: cell_timer cpu|onednn|onednn-primitive|onednn-product\n";
+    std::cerr << "usage: cell_timer cpu|onednn|onednn-primitive|onednn-product|limit\n";
     return 2;
   }
   rnnserve::bench::Serve(argv[1]);

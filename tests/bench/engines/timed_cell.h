@@ -38,4 +38,7 @@ absl::StatusOr<std::unique_ptr<TimedCell>> MakeOneDnnPrimitive(const Shape& shap
 // oneDNN's product with packed weights, as often and as large as the cell needs it, without the gates.
 absl::StatusOr<std::unique_ptr<TimedCell>> MakeOneDnnProduct(const Shape& shape, int threads);
 
+// The least that multiply-adds and reads of weights take on this machine, float32.
+std::unique_ptr<TimedCell> MakeCellLimit(const Shape& shape, int threads);
+
 }  // namespace rnnserve::bench
