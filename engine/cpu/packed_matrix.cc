@@ -101,9 +101,10 @@ PackedMatrix<T>::PackedMatrix(const T* source, size_t blocks, size_t units, size
                               size_t together)
     : form_(form),
       depth_(depth),
-      padded_to_(IsByTiles(form.type) ? kTileTerms : in_word()),
       lines_(blocks * PadToLine<T>(units) / kLine<T>) {
-  const bool is_small = lines_ * line_size() * sizeof(T) <= kOwnCache;
+  const size_t padded_to = IsByTiles(form.type) ? kTileTerms : in_word();  // terms of a line
+  line_size_ = (depth + padded_to - 1) / padded_to * padded_to * kLine<T>;
+  const bool is_small = lines_ * line_size_ * sizeof(T) <= kOwnCache;
   if (is_small && form.type == WeightType::kAsGiven && lines_ % together == 0) together_ = together;
   if (form.has_parts()) PackParts(source, blocks, units);
   const auto narrow = [](T weight) { return static_cast<float>(weight); };

@@ -71,7 +71,7 @@ class PackedMatrix {
   // In elements: between lines of a group, or all lines where there are none, and between terms of a line.
   size_t line_stride() const { return together_ == 1 ? line_size() : kLine<T>; }
   size_t term_stride() const { return together_ * kLine<T>; }
-  size_t line_size() const { return (depth_ + padded_to_ - 1) / padded_to_ * padded_to_ * kLine<T>; }
+  size_t line_size() const { return line_size_; }
   size_t together() const { return together_; }
   // Of kInt8: what each column of a line is to be multiplied by.
   const T* scales(size_t index) const { return scales_.data() + index * kLine<T>; }
@@ -90,7 +90,11 @@ class PackedMatrix {
  private:
   // Weights of a unit that lie together.
   size_t in_word() const { return type() == WeightType::kInt8 ? 4 : type() == WeightType::kBFloat16 ? 2 : 1; }
-  size_t offset(size_t index) const { return (index - index % together_) * line_size() + index % together_ * kLine<T>; }
+  size_t offset(size_t index) const {
+    if (together_ == 1) return index * line_size_;  // a division less for each panel
+    const size_t in_group = index % together_;
+    return (index - in_group) * line_size_ + in_group * kLine<T>;
+  }
   template <typename Stored, typename Encode>
   void Pack(const T* source, size_t blocks, size_t units, const Encode& encode);
   void PackInt8(const T* source, size_t blocks, size_t units);
@@ -98,7 +102,7 @@ class PackedMatrix {
 
   WeightForm form_ = WeightType::kAsGiven;
   size_t depth_ = 0;
-  size_t padded_to_ = 1;  // terms of a line
+  size_t line_size_ = 0;
   size_t lines_ = 0;
   size_t together_ = 1;
   AlignedBuffer<std::byte> data_;
