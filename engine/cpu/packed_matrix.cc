@@ -99,9 +99,7 @@ void PackedMatrix<T>::PackParts(const T* source, size_t blocks, size_t units) {
 template <typename T>
 PackedMatrix<T>::PackedMatrix(const T* source, size_t blocks, size_t units, size_t depth, WeightForm form,
                               size_t together)
-    : form_(form),
-      depth_(depth),
-      lines_(blocks * PadToLine<T>(units) / kLine<T>) {
+    : form_(form), depth_(depth), lines_(blocks * PadToLine<T>(units) / kLine<T>) {
   const size_t padded_to = IsByTiles(form.type) ? kTileTerms : in_word();  // terms of a line
   line_size_ = (depth + padded_to - 1) / padded_to * padded_to * kLine<T>;
   const bool is_small = lines_ * line_size_ * sizeof(T) <= kOwnCache;

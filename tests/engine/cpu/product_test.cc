@@ -109,7 +109,7 @@ TYPED_TEST(ProductTest, BitsOfARowDoNotDependOnTheNumberOfRows) {
 }
 
 // Products of rows in the form that this machine's kernels take best, beside those of the rows as they are.
-void ExpectEqualBits(WeightType type, size_t rows, size_t units, size_t depth) {
+void ExpectEqualBits(WeightType type, size_t rows, size_t units, size_t depth, size_t lines = 4) {
   const ProductCase<float> product(rows, 4, units, depth, 29);
   const PackedMatrix<float> packed(product.source.data(), 4, units, depth, type);
   const size_t columns = packed.columns();
@@ -119,14 +119,14 @@ void ExpectEqualBits(WeightType type, size_t rows, size_t units, size_t depth) {
   const Factors<float> as_is = {product.inputs.data(), depth};
   const Factors<float> prepared = Prepare(type, depth, rows, columns, {product.inputs.data(), depth}, bytes.data());
   AlignedBuffer<float> expected(rows * columns), actual(rows * columns);
-  for (size_t first = 0; first < packed.lines(); first += 4) {
+  for (size_t first = 0; first < packed.lines(); first += lines) {
     const size_t column = first * kLine<float>;
     for (const bool is_prepared : {false, true}) {
       Multiply(cpu::Product<float>{.count = rows,
                                    .rows = is_prepared ? prepared : as_is,
                                    .weights = &packed,
                                    .first_line = first,
-                                   .lines = 4,
+                                   .lines = std::min(lines, packed.lines() - first),
                                    .target = {(is_prepared ? actual : expected).data() + column, columns}});
     }
   }
@@ -143,6 +143,12 @@ TEST(PreparedRowsTest, GiveTheSameBits) {
     }
     // Large enough for weights to be asked for.
     for (const size_t rows : {6, 7, 12, 19, 31}) ExpectEqualBits(type, rows, 700, 1003);
+    for (const size_t lines : {1, 3, 5, 6, 8}) {
+      for (const size_t rows : {7, 8, 13}) {
+        ExpectEqualBits(type, rows, 40, 157, lines);
+        ExpectEqualBits(type, rows, 300, 501, lines);
+      }
+    }
   }
 }
 
@@ -183,16 +189,19 @@ TYPED_TEST(ProductTest, BitsDoNotDependOnWhichLinesLieTogether) {
   }
 }
 
-// Above 8 MiB of weights many rows ask for those of the next lines; few rows never do.
+// Large weights are asked for ahead by many rows, and read once by eight.
 TYPED_TEST(ProductTest, BitsDoNotDependOnTheSizeOfTheWeights) {
   const ProductCase<TypeParam> all(13, 4, 1024, 1041, 23);
   const auto together = all.Run(true);
-  ProductCase<TypeParam> some = all;
-  some.rows = 2;
-  const auto apart = some.Run(true);
-  for (size_t row = 0; row < 2; ++row) {
-    for (size_t unit = 0; unit < 4096; ++unit) {
-      ASSERT_EQ(all.At(together, row, unit), some.At(apart, row, unit)) << "row " << row << ", unit " << unit;
+  for (const size_t rows : {2, 7, 8}) {
+    ProductCase<TypeParam> some = all;
+    some.rows = rows;
+    const auto apart = some.Run(true, rows == 7 ? 5 : 4);
+    for (size_t row = 0; row < rows; ++row) {
+      for (size_t unit = 0; unit < 4096; ++unit) {
+        ASSERT_EQ(all.At(together, row, unit), some.At(apart, row, unit))
+            << rows << " rows, row " << row << ", unit " << unit;
+      }
     }
   }
 }
