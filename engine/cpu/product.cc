@@ -32,7 +32,7 @@ HWY_INLINE void TakeLines(const Tile<T, Elements>& tile, size_t line, size_t ahe
   part.start += line * kLine<T>;
   part.target += line * kLine<T>;
   if constexpr (Elements::kRowsTogether) {
-    // Every tile of the panel asks for its share of the next one.
+    // Every tile of these lines asks for its share of the next ones.
     const size_t share = tile.depth / 4 * tile.asks * kLineBytes / sizeof(typename Elements::Stored);
     const size_t asked = (ahead_line * tile.lines + line) * share;
     if (tile.asks == 0 || asked >= tile.ahead) return MultiplyTile<kRows, kLines, 0>(part);
@@ -92,12 +92,12 @@ HWY_INLINE void MultiplyBlock(size_t rows, const Tile<T, Elements>& tile, size_t
 
 constexpr size_t kNoLine = size_t{1} << 32;
 
-// Weights above this are read once by seven or eight rows, two lines at a time where registers allow: at H = 512 they
-// take 0.85 of the time of two blocks, which four lines suit better while all is near.
+// With AVX-512 weights above this are read once by seven or eight rows, two lines at a time: at H = 512 they take 0.85
+// of the time of two blocks, whose four lines at a time are better while all is near.
 constexpr size_t kReadOnceBytes = size_t{1} << 19;
 
 // All rows, in blocks as even as can be: 32 rows are 6, 6, 5, 5, 5, 5. The first block asks for weights of the first
-// line, the next one of the next; where rows lie together, each for a part of all.
+// line, the next one of the next; where rows lie together, each for a part of the lines that follow these.
 template <typename T, class Elements>
 HWY_INLINE void MultiplyBlocks(size_t blocks, size_t count, Tile<T, Elements> tile, size_t lines) {
   for (size_t line = tile.ahead == 0 ? kNoLine : 0; blocks > 0; --blocks, ++line) {
@@ -112,17 +112,21 @@ HWY_INLINE void MultiplyBlocks(size_t blocks, size_t count, Tile<T, Elements> ti
 
 template <typename T, class Elements>
 HWY_INLINE void MultiplyTerms(size_t count, Tile<T, Elements> tile, size_t lines) {
-  const bool is_one = count <= kMostRowsOfThree<T> && tile.packed->own_bytes() > kReadOnceBytes;
+  const size_t together = tile.packed->together();
+  const bool is_one = count <= kMostRowsOfThree<T> && together == 1 && tile.packed->own_bytes() > kReadOnceBytes;
   const size_t most = lines == 3 || is_one ? kMostRowsOfThree<T> : kMostRows<T>;
   const size_t blocks = (count + most - 1) / most;
   if constexpr (Elements::kRowsTogether) {
     // One line after the other, so that the next one is all that the second cache has to keep besides the rows: 8 rows
-    // of H = 1024 take 0.9 of the time of whole panels. Three rows take two lines, for sums enough.
-    tile.lines = count / blocks < 4 ? 2 : 1;
+    // of H = 1024 take 0.9 of the time of whole panels. Three rows take two lines, for sums enough, but not of two
+    // groups.
+    static_assert(kMostRowsOfThree<T> == kMostRows<T>, "the blocks are PutTogether's");
+    const size_t at_once = count / blocks < 4 && together != 3 ? 2 : 1;
     tile.asks = blocks < 4 ? 2 : 1;
-    if (tile.ahead != 0) tile.ahead = tile.lines * tile.line_stride;
     for (size_t taken = 0; taken < lines; taken += tile.lines) {
-      MultiplyBlocks(blocks, count, tile, std::min(tile.lines, lines - taken));
+      tile.lines = std::min(at_once, lines - taken);
+      if (tile.ahead != 0) tile.ahead = tile.lines * tile.line_stride;
+      MultiplyBlocks(blocks, count, tile, tile.lines);
       tile.first_line += tile.lines;
       tile.start += tile.lines * kLine<T>;
       tile.target += tile.lines * kLine<T>;
@@ -133,13 +137,14 @@ HWY_INLINE void MultiplyTerms(size_t count, Tile<T, Elements> tile, size_t lines
 }
 
 // Weights above this come from the next cache too late for a core that is busy with many rows: it asks for those of the
-// next lines meanwhile. Cores of AVX2 alone have smaller caches; on one with 2 MiB, whose W and R are 1 MiB each, 16
-// rows take 0.94 of the time.
+// next lines meanwhile. Cores of AVX2 alone have smaller caches; and on a larger one, 2 MiB, that was held to AVX2, 16
+// rows of W and R of 1 MiB each took 0.94 of the time.
 constexpr size_t kFarBytes = HWY_TARGET == HWY_AVX2 ? size_t{1} << 19 : size_t{2} << 20;
 
 template <class Elements, typename T>
 HWY_INLINE void MultiplyLinesBy(const Product<T>& product, Rows<const T> rows) {
   const PackedMatrix<T>& weights = *product.weights;
+  const bool asks = weights.own_bytes() > kFarBytes && weights.together() == 1;
   const Tile<T, Elements> tile = {.rows = rows.data,
                                   .row_stride = rows.stride,
                                   .packed = &weights,
@@ -148,7 +153,7 @@ HWY_INLINE void MultiplyLinesBy(const Product<T>& product, Rows<const T> rows) {
                                   .three_lines = 3 * weights.line_size(),
                                   .term_stride = weights.term_stride(),
                                   .depth = weights.depth(),
-                                  .ahead = weights.own_bytes() > kFarBytes ? product.lines * weights.line_stride() : 0,
+                                  .ahead = asks ? product.lines * weights.line_stride() : 0,
                                   .start = product.start.data,
                                   .start_stride = product.start.stride,
                                   .target = product.target.data,

@@ -28,7 +28,8 @@ namespace hn = hwy::HWY_NAMESPACE;
 // every term at the size of the whole: over a trained GRU of 256 units that cost 1.2e-5 in h, chains of 64 cost 5e-6.
 constexpr size_t kChain = 64;
 
-// Sums, a column of weights and a factor must fit the registers: 32 with AVX-512, 16 before it. Eight sums at least
+// Sums, a column of weights and a factor must fit the registers: 32 with AVX-512, 16 before it (others have as many as
+// that, or more). Eight sums at least
 // keep both multiply-add units busy.
 constexpr size_t kRegisters = HWY_MAX_BYTES >= 64 ? 32 : 16;
 constexpr size_t kMostSums = kRegisters / 4 * 3;
@@ -68,7 +69,8 @@ struct Tile {
   size_t term_stride;
   size_t depth;
   size_t ahead;  // distance of weights to be asked for; 0: none
-  // Of rows that lie together: lines of the panel, and cache lines that are asked for every four terms.
+  // Of rows that lie together: lines that all of them take before the next, and cache lines that are asked for every
+  // four terms.
   size_t lines = 0, asks = 0;
   const T* start;
   size_t start_stride;
@@ -85,7 +87,7 @@ struct Tile<float, Int8Elements> {
   const int8_t* weights = nullptr;
   size_t line_stride;
   size_t depth;
-  size_t ahead;  // none: so many weights would be of H above 1448
+  size_t ahead;  // none
   const float* scales;
   const float* start;
   size_t start_stride;
@@ -105,10 +107,11 @@ HWY_INLINE size_t LineOffset(const Tile& tile, size_t line) {
   return line * tile.line_stride;
 }
 
-// What compilers would otherwise load again for each row: so two rows of H = 128 take 0.8 of the time, three 0.75.
+// What compilers would otherwise load again for each row: two rows of H = 128 take 0.8 of the time so, three 0.75 (a
+// Xeon; two with AVX2 as well).
 template <class V>
 HWY_INLINE V InRegister(V vector) {
-#if HWY_ARCH_X86
+#if HWY_ARCH_X86 && HWY_TARGET != HWY_EMU128
   asm("" : "+v"(vector.raw));
 #endif
   return vector;

@@ -6,7 +6,7 @@
                                [--weights FLOAT16,BFLOAT16,INT8] [--product] [--limits]
 
 --weights BFLOAT16 asks oneDNN and OpenVINO for their own bfloat16 as well. --limits adds the least that each cell's
-multiply-adds or reads of weights take, gates left out, measured in turns with the contestants.
+multiply-adds of float32 or reads of weights take, gates left out, measured in turns with the contestants.
 
 Forward, float32, I = H, constant weights. Every contestant is a process of its own that waits on a pipe until it is
 asked; all take turns at each cell of the table, so that noise meets all of them. A turn's figure is the median of
@@ -90,6 +90,8 @@ def spread(by_threads, best):
     """Half the distance between the quartiles, relative to the median: the largest of those that count."""
     shares = []
     for name, (value, count) in best.items():
+        if name == LIMIT:
+            continue
         quartiles = statistics.quantiles(by_threads[count][name], n=4)
         shares.append((quartiles[2] - quartiles[0]) / 2 / value)
     return max(shares)
@@ -151,7 +153,7 @@ def limit_table(results, kind, threads):
         limit = cell["all"][LIMIT]
         shares.append(limit / cell["ours"])
         allowed.append(cell["peer"] / limit)
-        of_onednn.append(cell["all"]["onednn-primitive"] / limit)
+        of_onednn.append(cell["all"].get("onednn-primitive", cell["peer"]) / limit)
         lines.append(f"| {shape.replace(',', ', ')} | {shown(cell['ours'])} | {shown(limit)} | {shares[-1]:.2f} | "
                      f"{allowed[-1]:.2f} | {of_onednn[-1]:.2f} |")
     means = [statistics.geometric_mean(ratios) for ratios in (shares, allowed, of_onednn)]
@@ -181,7 +183,8 @@ def main():
     narrow = arguments.weights.split(",") if arguments.weights else []
     counts = [1] if arguments.cpu_time else [int(count) for count in arguments.threads.split(",")]
     names = [*OURS, *PEERS, *(f"cpu/{weights}" for weights in narrow),
-             *(NARROW_PEERS if "BFLOAT16" in narrow else []), *([PRODUCT] if arguments.product else []), *([LIMIT] if arguments.limits else [])]
+             *(NARROW_PEERS if "BFLOAT16" in narrow else []), *([PRODUCT] if arguments.product else []),
+             *([LIMIT] if arguments.limits else [])]
     contestants = [Contestant(name, "cpu-time" if arguments.cpu_time else "time") for name in names]
     started = datetime.datetime.now(datetime.timezone.utc)
     floors = {one.name: one.seconds(50) for one in contestants

@@ -7,8 +7,6 @@
 #include <time.h>
 
 #include <algorithm>
-#include <array>
-#include <atomic>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
@@ -17,7 +15,7 @@
 #include <vector>
 
 #include "engine/cpu/targets.h"
-#include "hwy/cache_control.h"
+#include "tests/bench/engines/half_exchange.h"
 #include "tests/bench/engines/machine_rates.h"
 
 namespace rnnserve::bench {
@@ -75,19 +73,9 @@ double Reads(size_t bytes, bool back_and_forth) {
 // Seconds of a step in which each of two threads writes so many floats and then reads the other's.
 double Exchange(size_t floats) {
   constexpr int kSteps = 20'000;
-  struct Half {
-    alignas(64) std::atomic<int> step{0};
-    alignas(64) float data[2][1024] = {};
-  };
-  std::array<Half, 2> halves;
+  HalfExchange exchange;
   const auto run = [&](size_t own) {
-    alignas(64) float last[1024] = {};
-    for (int step = 1; step <= kSteps; ++step) {
-      std::copy_n(last, floats, halves[own].data[step % 2]);
-      halves[own].step.store(step, std::memory_order_release);
-      while (halves[1 - own].step.load(std::memory_order_acquire) < step) hwy::Pause();
-      std::copy_n(halves[1 - own].data[step % 2], floats, last);
-    }
+    for (int step = 0; step < kSteps; ++step) exchange.Step(own, floats);
   };
   std::thread other([&run] { run(1); });
   const auto start = std::chrono::steady_clock::now();

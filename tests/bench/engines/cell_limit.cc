@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// The least that a cell takes on this machine in float32: its multiply-adds from registers, or its weights read and not
-// used, whichever takes longer; first of all inputs through W, then of each step through R. Gates, copies and the call
-// are left out. Timed in turns with the engines, so that what a noisy machine takes away, it takes from both.
+// The least that a cell takes on this machine by multiply-adds of float32: these from registers, or its weights read
+// and not used, whichever takes longer; first of all inputs through W, then of each step through R. Gates, copies and
+// the call are left out; where the CPU has tiles, products in parts may take less. Timed in turns with the engines, so
+// that what a noisy machine takes away, it takes from both. With two threads each has half of the multiply-adds and of
+// the weights; one row's tell each other their halves of h between two steps. The begin and the end of a parallel
+// region of OpenMP are in it then.
 #include <omp.h>
 
 #include <algorithm>
-#include <array>
-#include <atomic>
 #include <chrono>
 #include <functional>
 #include <limits>
@@ -15,7 +16,7 @@
 
 #include "engine/cpu/aligned_buffer.h"
 #include "engine/cpu/targets.h"
-#include "hwy/cache_control.h"
+#include "tests/bench/engines/half_exchange.h"
 #include "tests/bench/engines/machine_rates.h"
 #include "tests/bench/engines/timed_cell.h"
 
@@ -37,12 +38,15 @@ class Part {
  public:
   // `rounds` of multiply-adds, or `floats` to be read, whichever takes longer.
   Part(const float* data, size_t floats, int64_t rounds) : data_(data), floats_(floats) {
+    rounds_ = rounds;
     if (floats == 0) return;
+    const double adding = Best([this] { Twice(); });
+    rounds_ = 0;
     const double forwards = Best([this] { Twice(); });
     turns_ = true;
     const double turning = Best([this] { Twice(); });
     turns_ = turning < forwards;
-    if (2 * Best([&] { MultiplyAdds(rounds, out_); }) > std::min(forwards, turning)) rounds_ = rounds;
+    if (adding > std::min(forwards, turning)) rounds_ = rounds;
   }
 
   void Take() {
@@ -71,22 +75,19 @@ class Part {
 class Share {
  public:
   Share(const Shape& shape, int threads)
-      : w_(shape.steps == 1 ? 0 : FloatsOf(shape, threads)),
-        weights_(2 * FloatsOf(shape, threads)),
-        inputs_(Filled(), w_, RoundsOf(w_ * Rows(shape, shape.steps))),
-        step_(weights_.data() + w_, weights_.size() - w_, RoundsOf((weights_.size() - w_) * Rows(shape, 1))) {}
-
-  void Inputs() {
-    if (w_ > 0) inputs_.Take();
+      : floats_(GateCount(shape.kind) * shape.units * shape.units / threads),
+        w_(shape.steps == 1 ? 0 : Whole(floats_)),
+        weights_(Whole(2 * floats_)),
+        inputs_(Filled(), w_, shape.steps == 1 ? 0 : RoundsOf(floats_ * shape.steps * shape.rows)),
+        step_(weights_.data() + w_, weights_.size() - w_, RoundsOf((shape.steps == 1 ? 2 : 1) * floats_ * shape.rows)) {
   }
+
+  void Inputs() { inputs_.Take(); }
   void Step() { step_.Take(); }
 
  private:
-  static size_t FloatsOf(const Shape& shape, int threads) {
-    return static_cast<size_t>(GateCount(shape.kind) * shape.units * shape.units / threads);
-  }
-  static size_t Rows(const Shape& shape, int64_t steps) { return static_cast<size_t>(shape.rows * steps); }
-  static int64_t RoundsOf(size_t multiplications) {
+  static size_t Whole(int64_t floats) { return static_cast<size_t>(floats) / kReadFloats * kReadFloats; }
+  static int64_t RoundsOf(int64_t multiplications) {
     alignas(64) float out[64] = {};
     return static_cast<int64_t>(2 * static_cast<double>(multiplications) / MultiplyAdds(1, out));
   }
@@ -95,33 +96,30 @@ class Share {
     return weights_.data();
   }
 
+  const int64_t floats_;  // of W, and of R
   const size_t w_;
   cpu::AlignedBuffer<float> weights_;
   Part inputs_, step_;
 };
 
-// One of two halves of h, as two threads of a single row tell them each other in every step.
-struct Half {
-  alignas(64) std::atomic<int64_t> step{0};
-  alignas(64) std::array<float, 1024> data{};
-};
-
 class CellLimit final : public TimedCell {
  public:
-  CellLimit(const Shape& shape, int threads) : shape_(shape), shares_(static_cast<size_t>(threads)) {
-    cpu::LimitTargets();
-    Together([&](std::unique_ptr<Share>& share) { share = std::make_unique<Share>(shape, threads); });
+  CellLimit(const Shape& shape, int threads)
+      : shape_(shape),
+        told_(threads == 2 && shape.rows == 1
+                  ? std::min(static_cast<size_t>(shape.units) / 2, HalfExchange::kMostFloats)
+                  : 0),
+        shares_(static_cast<size_t>(threads)) {
+    Together([&](size_t thread) { shares_[thread] = std::make_unique<Share>(shape, threads); });
   }
 
   void Run() override {
-    // Rows are halved without a word between the threads.
-    const bool tells = shares_.size() == 2 && shape_.rows == 1;
-    Together([&](const std::unique_ptr<Share>& share) {
-      share->Inputs();
-      const size_t own = &share == shares_.data() ? 0 : 1;
+    Together([this](size_t thread) {
+      Share& share = *shares_[thread];
+      share.Inputs();
       for (int64_t step = 0; step < shape_.steps; ++step) {
-        share->Step();
-        if (tells) Exchange(own, halves_[own].step.load(std::memory_order_relaxed) + 1);
+        if (step > 0 && told_ > 0) exchange_.Step(thread, told_);
+        share.Step();
       }
     });
   }
@@ -130,26 +128,24 @@ class CellLimit final : public TimedCell {
   template <typename Work>
   void Together(const Work& work) {
 #pragma omp parallel num_threads(static_cast <int>(shares_.size()))
-    work(shares_[static_cast<size_t>(omp_get_thread_num())]);
-  }
-
-  void Exchange(size_t own, int64_t step) {
-    const size_t floats = std::min<size_t>(static_cast<size_t>(shape_.units) / 2, 1024);
-    alignas(64) std::array<float, 1024> h;
-    std::copy_n(h.data(), floats, halves_[own].data.data());
-    halves_[own].step.store(step, std::memory_order_release);
-    while (halves_[1 - own].step.load(std::memory_order_acquire) < step) hwy::Pause();
-    std::copy_n(halves_[1 - own].data.data(), floats, h.data());
+    work(static_cast<size_t>(omp_get_thread_num()));
   }
 
   const Shape shape_;
+  const size_t told_;                           // floats in each step
   std::vector<std::unique_ptr<Share>> shares_;  // each made by the thread that reads it
-  std::array<Half, 2> halves_;
+  HalfExchange exchange_;
 };
 
 }  // namespace
 
-std::unique_ptr<TimedCell> MakeCellLimit(const Shape& shape, int threads) {
+absl::StatusOr<std::unique_ptr<TimedCell>> MakeCellLimit(const Shape& shape, int threads) {
+  cpu::LimitTargets();
+  int team = 0;
+#pragma omp parallel num_threads(threads)
+#pragma omp single
+  team = omp_get_num_threads();
+  if (team != threads) return absl::UnimplementedError("OpenMP gives fewer threads");
   return std::make_unique<CellLimit>(shape, threads);
 }
 

@@ -14,7 +14,8 @@ const char* RatesTarget();
 // So many rounds of 12 independent chains. Returns the operations, two of each multiply-add and lane. out: 64 floats.
 double MultiplyAdds(int64_t rounds, float* out);
 
-// Reads `count` floats, a multiple of 256, aligned to 64 bytes, up or down. out: 64 floats.
+// Reads `count` floats, a multiple of kReadFloats, aligned to 64 bytes, up or down. out: 64 floats.
+inline constexpr size_t kReadFloats = 256;
 void ReadFloats(const float* data, size_t count, bool down, float* out);
 
 }  // namespace rnnserve::bench

@@ -39,6 +39,6 @@ absl::StatusOr<std::unique_ptr<TimedCell>> MakeOneDnnPrimitive(const Shape& shap
 absl::StatusOr<std::unique_ptr<TimedCell>> MakeOneDnnProduct(const Shape& shape, int threads);
 
 // The least that multiply-adds and reads of weights take on this machine, float32.
-std::unique_ptr<TimedCell> MakeCellLimit(const Shape& shape, int threads);
+absl::StatusOr<std::unique_ptr<TimedCell>> MakeCellLimit(const Shape& shape, int threads);
 
 }  // namespace rnnserve::bench

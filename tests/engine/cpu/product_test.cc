@@ -108,10 +108,12 @@ TYPED_TEST(ProductTest, BitsOfARowDoNotDependOnTheNumberOfRows) {
   }
 }
 
-// Products of rows in the form that this machine's kernels take best, beside those of the rows as they are.
-void ExpectEqualBits(WeightType type, size_t rows, size_t units, size_t depth, size_t lines = 4) {
-  const ProductCase<float> product(rows, 4, units, depth, 29);
-  const PackedMatrix<float> packed(product.source.data(), 4, units, depth, type);
+// Products of rows in the form that this machine's kernels take best, beside those of the rows as they are. `group`:
+// lines of the weights that lie together, 1, 3 or 4.
+void ExpectEqualBits(WeightType type, size_t rows, size_t units, size_t depth, size_t lines = 4, size_t group = 1) {
+  const size_t blocks = group == 3 ? 3 : 4;
+  const ProductCase<float> product(rows, blocks, units, depth, 29);
+  const PackedMatrix<float> packed(product.source.data(), blocks, units, depth, type, group);
   const size_t columns = packed.columns();
   // Exactly as large as asked for: ASan sees what is written behind it.
   std::vector<std::byte> bytes(PreparedBytes(type, depth, rows, columns));
@@ -147,6 +149,17 @@ TEST(PreparedRowsTest, GiveTheSameBits) {
       for (const size_t rows : {7, 8, 13}) {
         ExpectEqualBits(type, rows, 40, 157, lines);
         ExpectEqualBits(type, rows, 300, 501, lines);
+      }
+    }
+  }
+}
+
+TEST(PreparedRowsTest, GiveTheSameBitsWhereLinesLieTogether) {
+  for (const size_t group : {3, 4}) {
+    for (const size_t lines : {group, 2 * group}) {
+      for (size_t rows = 6; rows <= 14; ++rows) {
+        ExpectEqualBits(WeightType::kAsGiven, rows, 50, 157, lines, group);
+        ExpectEqualBits(WeightType::kAsGiven, rows, 180, 301, lines, group);
       }
     }
   }
