@@ -118,8 +118,8 @@ HWY_INLINE void MultiplyTerms(size_t count, Tile<T, Elements> tile, size_t lines
   const size_t blocks = (count + most - 1) / most;
   if constexpr (Elements::kRowsTogether) {
     // One line after the other, so that the next one is all that the second cache has to keep besides the rows: 8 rows
-    // of H = 1024 take 0.9 of the time of whole panels. Three rows take two lines, for sums enough.
-    // Weights whose lines lie in groups are near.
+    // of H = 1024 take 0.9 of the time of whole panels. Three rows take two lines, for sums enough. Weights whose lines
+    // lie in groups are near.
     static_assert(kMostRowsOfThree<T> == kMostRows<T>, "the blocks are PutTogether's");
     const size_t at_once = together > 1 ? lines : count / blocks < 4 ? 2 : 1;
     tile.asks = blocks < 4 ? 2 : 1;

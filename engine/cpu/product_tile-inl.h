@@ -28,9 +28,8 @@ namespace hn = hwy::HWY_NAMESPACE;
 // every term at the size of the whole: over a trained GRU of 256 units that cost 1.2e-5 in h, chains of 64 cost 5e-6.
 constexpr size_t kChain = 64;
 
-// Sums, a column of weights and a factor must fit the registers: 32 with AVX-512, 16 before it (others have as many as
-// that, or more). Eight sums at least
-// keep both multiply-add units busy.
+// Sums, a column of weights and a factor must fit the registers: 32 with AVX-512, 16 or more elsewhere. Eight sums at
+// least keep both multiply-add units busy.
 constexpr size_t kRegisters = HWY_MAX_BYTES >= 64 ? 32 : 16;
 constexpr size_t kMostSums = kRegisters / 4 * 3;
 template <typename T>
