@@ -12,6 +12,7 @@ import re
 import signal
 import socket
 import subprocess
+import time
 
 import grpc
 import pytest
@@ -520,9 +521,14 @@ def test_a_port_in_use_is_told_if_it_was_asked_for():
 def test_the_default_port_is_an_error_too_if_it_was_asked_for(named, tmp_path):
     (tmp_path / "config").write_text('admin_listen: "127.0.0.1:9464"\n')
     with socket.socket() as taken:
-        with contextlib.suppress(OSError):  # some other process has it
-            taken.bind(("127.0.0.1", 9464))
-            taken.listen()
+        taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # connections to a server before may linger
+        until = time.monotonic() + 20
+        while time.monotonic() < until:  # a server of another test goes; some other process may have it for good
+            with contextlib.suppress(OSError):
+                taken.bind(("127.0.0.1", 9464))
+                taken.listen()
+                break
+            time.sleep(0.1)
         flag = "--admin_listen=127.0.0.1:9464" if named == "by a flag" else f"--config={tmp_path}/config"
         done = run_to_end("--listen=127.0.0.1:0", flag)
     assert done.returncode == 1 and "127.0.0.1:9464" in done.stderr
