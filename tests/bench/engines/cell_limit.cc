@@ -109,6 +109,7 @@ class CellLimit final : public TimedCell {
         told_(threads == 2 && shape.rows == 1
                   ? std::min(static_cast<size_t>(shape.units) / 2, HalfExchange::kMostFloats)
                   : 0),
+        threads_(threads),
         shares_(static_cast<size_t>(threads)) {
     Together([&](size_t thread) { shares_[thread] = std::make_unique<Share>(shape, threads); });
   }
@@ -127,12 +128,13 @@ class CellLimit final : public TimedCell {
  private:
   template <typename Work>
   void Together(const Work& work) {
-#pragma omp parallel num_threads(static_cast <int>(shares_.size()))
+#pragma omp parallel num_threads(threads_)
     work(static_cast<size_t>(omp_get_thread_num()));
   }
 
   const Shape shape_;
-  const size_t told_;                           // floats in each step
+  const size_t told_;  // floats in each step
+  const int threads_;
   std::vector<std::unique_ptr<Share>> shares_;  // each made by the thread that reads it
   HalfExchange exchange_;
 };
