@@ -102,9 +102,13 @@ def shown(seconds):
     return f"{us:.2f}" if us < 10 else f"{us:.1f}" if us < 100 else f"{us:.0f}"
 
 
+def counted(threads):
+    return f"{threads} thread{'s' if threads > 1 else ''}"
+
+
 def table(results, kind, threads):
     lines = [f"\n**{kind}{' (linear_before_reset = 1)' if kind == 'GRU' else ''}, "
-             f"{threads} thread{'s' if threads > 1 else ''}** (us a call)\n",
+             f"{counted(threads)}** (us a call)\n",
              "| T, N, H | ours | engine | " + " | ".join(PEERS.values()) + " | best peer / ours | spread |",
              "|---|---|---|" + "---|" * (len(PEERS) + 2)]
     for shape, cell in results.items():
@@ -122,7 +126,7 @@ def table(results, kind, threads):
 def narrow_table(results, kind, threads, weights):
     """The cpu engine with narrow weights beside the best peer's float32 and peers' own bfloat16."""
     peers = NARROW_PEERS if "BFLOAT16" in weights else {}
-    lines = [f"\n**{kind}, {threads} thread{'s' if threads > 1 else ''}, narrow weights** (us a call; best peer's float32 / ours)\n",
+    lines = [f"\n**{kind}, {counted(threads)}, narrow weights** (us a call; best peer's float32 / ours)\n",
              "| T, N, H | float32 | best peer | " + " | ".join([*weights, *peers.values()]) + " |",
              "|---|---|---|" + "---|" * (len(weights) + len(peers))]
     for shape, cell in results.items():
@@ -135,8 +139,7 @@ def narrow_table(results, kind, threads, weights):
 def product_table(results, kind, threads):
     """Cells of many rows beside their products by oneDNN, without gates."""
     cells = {shape: cell for shape, cell in results.items() if int(shape.split(",")[1]) >= 16}
-    count = f"{threads} thread{'s' if threads > 1 else ''}"
-    lines = [f"\n**{kind}, {count}, beside oneDNN's packed product alone** (us a call)\n",
+    lines = [f"\n**{kind}, {counted(threads)}, beside oneDNN's packed product alone** (us a call)\n",
              "| T, N, H | ours | product | product / ours |", "|---|---|---|---|"]
     for shape, cell in cells.items():
         ours, product = cell["ours"], cell["all"][PRODUCT]
@@ -146,7 +149,7 @@ def product_table(results, kind, threads):
 
 def limit_table(results, kind, threads):
     """Cells beside the least that they take; what a peer's time over that allows in the mean."""
-    lines = [f"\n**{kind}, {threads} thread{'s' if threads > 1 else ''}, beside the machine's limit** (us a call)\n",
+    lines = [f"\n**{kind}, {counted(threads)}, beside the machine's limit** (us a call)\n",
              "| T, N, H | ours | limit | limit / ours | best peer / limit | oneDNN / limit |", "|---|---|---|---|---|---|"]
     shares, allowed, of_onednn = [], [], []
     for shape, cell in results.items():
