@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <random>
+#include <utility>
 
 namespace rnnserve::cpu {
 namespace {
@@ -61,6 +62,30 @@ TEST(FasterWayTest, ABadBeginIsSoonForgotten) {
   First(record, 8, 1.9, 1.05, true);
   First(record, 40, 1, 1.05, true);
   EXPECT_GT(First(record, 128, 1, 1.05, true), 120);
+}
+
+// Runs of a way that has not run for a while take longer, up to the third: its weights have left the near caches.
+TEST(FasterWayTest, AWayThatHasToWarmUpIsFoundAgain) {
+  TilesWay record;
+  bool last = true;
+  int in_a_row = 0;
+  const auto firsts = [&](int runs, double disturbed) {
+    int count = 0;
+    for (int k = 0; k < runs; ++k) {
+      const bool is_first = record.Next(true);
+      in_a_row = std::exchange(last, is_first) == is_first ? in_a_row + 1 : 0;
+      constexpr double kCold[] = {2, 1.7, 1.1}, kWarm = 1;
+      const double cold = in_a_row < 3 ? kCold[in_a_row] : kWarm;
+      record.Ran(is_first, is_first ? cold * disturbed : 1.4 * (in_a_row == 0 ? 1.2 : 1));
+      count += is_first ? 1 : 0;
+    }
+    return count;
+  };
+  EXPECT_GT(firsts(256, 1), 230);
+  firsts(256, 2);  // a neighbour slows the first way down
+  EXPECT_LT(firsts(64, 2), 16);
+  firsts(128, 1);
+  EXPECT_GT(firsts(128, 1), 110);
 }
 
 // Each run takes longer than it need, by up to a tenth, and some far longer.
