@@ -25,6 +25,8 @@ import processes  # noqa: E402
 
 UNARY, STEP = ["--steps=1"], ["--chunk=1", "--outputs=Y"]
 LOADS = {
+    "steps, one stream, 8 sessions": [*STEP, "--sessions=8"],
+    "steps, one stream, 64 sessions": [*STEP, "--sessions=64"],
     "unary, T = 1, 8 callers": [*UNARY, "--concurrency=8"],
     "unary, T = 1, 64 callers": [*UNARY, "--concurrency=64"],
     "unary, T = 32, 64 callers": ["--steps=32", "--concurrency=64"],
