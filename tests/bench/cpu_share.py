@@ -3,7 +3,7 @@
 that only wakes up each millisecond: cpu_share.py [--seconds 3]
 
 The kernel gives each session of processes one share of each CPU (sched_autogroup). See docs/benchmarks.md, "Beside
-Triton on a machine without AVX-512".
+Triton".
 """
 
 import argparse
