@@ -166,8 +166,10 @@ absl::Status CpuProgram<T>::Advance(std::span<const SequenceSlice> slices, Works
   const double pace = std::chrono::duration<double>(Clock::now() - began).count() / static_cast<double>(work);
   // Runs that the helper came too late for are of another kind; so are halves of so few rows that none goes by parts.
   const bool is_choice = !halved || slices.size() >= 2 * kPartsRows;
-  if (tiles != nullptr && is_choice && team.WasHelped() == expects_help) tiles->Ran(by_tiles, pace);
-  if (halving != nullptr && team.WasHelped()) halving->Ran(halved, pace);
+  const bool tries_tiles = tiles != nullptr && tiles->is_trying(),
+             tries_halving = halving != nullptr && halving->is_trying();
+  if (tiles != nullptr && is_choice && team.WasHelped() == expects_help && !tries_halving) tiles->Ran(pace);
+  if (halving != nullptr && team.WasHelped() && !tries_tiles) halving->Ran(pace);
   return absl::OkStatus();
 }
 

@@ -3,7 +3,7 @@
 //
 //   const bool first = way.Next(expected);
 //   ...                                               // runs, the first way or the second
-//   way.Ran(first, seconds / work);
+//   way.Ran(seconds / work);                          // or not, where that tells nothing
 //
 // Two threads that share a slice each take half of the rows, or half of the units of every step. That depends on what
 // the two cores share: where each has a third-level cache of its own, handing over takes five times as long, and
@@ -11,69 +11,71 @@
 // and those of one row of bfloat16 through tiles or by dot products: where another guest of the host is busy on the
 // same core, loads of tiles were seen to take five times as long.
 //
-// Now and then, and more often at first, a few runs go the other way: from the fourth of sixteen on, later of 64, or
-// from kFirstTry on. Two of them, the first of which warms the caches, and more as long as each is clearly shorter than
-// the one before: weights that come from the third cache take three or four runs to be where they stay. Two choices of
-// the same runs try at different times, or each would measure the other. Not thread-safe.
+// A few runs go the other way now and then: a try begins with run kFirstTry of each 32 runs, later of each kEvery.
+// Runs right after a change of the way do not count: caches have to warm up, and weights that come from the third one
+// take two or three runs to be where they stay. A way is only left at the end of a try, when both have just run. Two
+// choices of the same runs begin their tries at different times, and neither counts what runs in a try of the other.
+// Not thread-safe.
 #pragma once
 
 #include <cstdint>
-#include <utility>
 
 #include "engine/cpu/least_of_late.h"
 
 namespace rnnserve::cpu {
 
-template <int64_t kFirstTry>
+template <int64_t kFirstTry, int64_t kEvery>
 class FasterWay {
  public:
-  // `expected`: the way to begin with.
+  // The way of the next run. `expected`: the one to begin with.
   bool Next(bool expected) {
     if (runs_ == 0) is_first_ = expected;
     ++runs_;
     const int64_t turn = runs_ % (runs_ < kEvery ? kEveryAtFirst : kEvery) - kFirstTry;
-    if (turn < 0 || turn >= kLongestTry) return is_first_;
-    if (turn == 0) try_ends_ = kShortestTry;
-    return turn < try_ends_ ? !is_first_ : is_first_;
+    if (turn == 0) is_hopeless_ = false;
+    is_trying_ = turn >= 0 && turn < kTry && !is_hopeless_;
+    const bool way = is_trying_ != is_first_;
+    in_a_row_ = runs_ > 1 && way == way_ ? in_a_row_ + 1 : 1;
+    way_ = way;
+    return way;
   }
 
-  // `seconds` a unit of work; the unit is the same for all runs.
-  void Ran(bool first, double seconds) {
-    const bool is_warm = std::exchange(last_, first) == first;
-    const double before = std::exchange(before_, seconds);
-    if (!is_warm) return;
-    const bool is_tried = first != is_first_;
-    if (is_tried && seconds < kWarming * before) {
-      ++try_ends_;  // it is still getting faster
-    }
-    (first ? first_ : second_).Add(seconds, is_tried ? kForgetsOfOther : kForgets);
-    if (first_.value() == 0 || second_.value() == 0) return;
-    const bool stays =
-        is_first_ ? first_.value() <= second_.value() / kFaster : first_.value() >= second_.value() * kFaster;
-    if (stays) return;
+  // Whether the last run goes the other way.
+  bool is_trying() const { return is_trying_; }
+
+  // `seconds` a unit of work, of the run that Next was asked for last; the unit is the same for all runs.
+  void Ran(double seconds) {
+    if (is_trying_ && usual_.value() != 0 && seconds > kHopeless * usual_.value()) is_hopeless_ = true;
+    if (in_a_row_ < kTry) return;
+    if (!is_trying_) return usual_.Add(seconds, kForgets);
+    if (usual_.value() == 0 || seconds >= usual_.value() * kFaster) return;
     is_first_ = !is_first_;
-    try_ends_ = 0;
+    usual_ = {};
+    usual_.Add(seconds, kForgets);
   }
 
  private:
-  static constexpr int64_t kEvery = 64, kEveryAtFirst = 16;
-  static constexpr int64_t kShortestTry = 2, kLongestTry = 6;
-  static_assert(0 < kFirstTry && kFirstTry + kLongestTry <= kEveryAtFirst);
-  static constexpr double kWarming = 0.95;
-  // The time of the way that runs rarely is forgotten in larger steps.
-  static constexpr double kForgets = 0.05, kForgetsOfOther = 0.125;
+  static constexpr int64_t kEveryAtFirst = 32;
+  // Runs, the last of which counts.
+  static constexpr int64_t kTry = 3;
+  static_assert(0 < kFirstTry && kFirstTry + kTry <= kEveryAtFirst);
+  // A try ends where its run takes so many times the usual one.
+  static constexpr double kHopeless = 3;
+  static constexpr double kForgets = 0.05;
   // Closer ways are ties, and the way stays.
   static constexpr double kFaster = 0.98;
 
   int64_t runs_ = 0;
+  int64_t in_a_row_ = 0;   // runs of the same way
   bool is_first_ = false;  // the way that is faster
-  bool last_ = false;
-  double before_ = 0;     // what the last run took
-  int64_t try_ends_ = 0;  // after so many runs
-  LeastOfLate first_, second_;
+  bool way_ = false;       // of the last run
+  bool is_trying_ = false;
+  bool is_hopeless_ = false;
+  LeastOfLate usual_;  // of that way
 };
 
-using HalvingWay = FasterWay<4>;
-using TilesWay = FasterWay<10>;
+// Not equally often: tries that begin together once do not go on to.
+using HalvingWay = FasterWay<4, 96>;
+using TilesWay = FasterWay<10, 104>;
 
 }  // namespace rnnserve::cpu
