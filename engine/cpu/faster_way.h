@@ -35,7 +35,7 @@ class FasterWay {
     if (turn == 0) is_hopeless_ = false;
     is_trying_ = turn >= 0 && turn < kTry && !is_hopeless_;
     const bool way = is_trying_ != is_first_;
-    in_a_row_ = runs_ > 1 && way == way_ ? in_a_row_ + 1 : 1;
+    in_a_row_ = way == way_ ? in_a_row_ + 1 : 1;
     way_ = way;
     return way;
   }
@@ -50,7 +50,6 @@ class FasterWay {
     if (!is_trying_) return usual_.Add(seconds, kForgets);
     if (usual_.value() == 0 || seconds >= usual_.value() * kFaster) return;
     is_first_ = !is_first_;
-    usual_ = {};
     usual_.Add(seconds, kForgets);
   }
 
