@@ -18,20 +18,27 @@ bool SeenCpu::IsHere() const {
 }
 
 bool SeenCpu::KeepOff() const {
+  cpu_set_t before;
+  if (!IsHere() || !KeepOff(pthread_self(), before)) return false;
+  Restore(before);
+  return true;
+}
+
+bool SeenCpu::KeepOff(pthread_t asleep, cpu_set_t& before) const {
   const int cpu = cpu_.load(std::memory_order_relaxed);
-  if (cpu < 0 || cpu != sched_getcpu()) return false;
-  cpu_set_t allowed;
-  if (sched_getaffinity(0, sizeof allowed, &allowed) != 0) return false;  // more CPUs than the set holds
-  cpu_set_t others = allowed;
+  if (cpu < 0 || pthread_getaffinity_np(asleep, sizeof before, &before) != 0) return false;  // or too many CPUs
+  cpu_set_t others = before;
   CPU_CLR(static_cast<size_t>(cpu), &others);
-  if (CPU_COUNT(&others) == 0 || sched_setaffinity(0, sizeof others, &others) != 0) return false;
-  // The kernel keeps a mask that was set, and a cpuset that grows does not widen it. All CPUs are no mask.
+  return CPU_COUNT(&others) != 0 && pthread_setaffinity_np(asleep, sizeof others, &others) == 0;
+}
+
+// The kernel keeps a mask that was set, and a cpuset that grows does not widen it. All CPUs are no mask.
+void SeenCpu::Restore(const cpu_set_t& before) {
   cpu_set_t all, widest;
   std::memset(&all, 0xff, sizeof all);
   const bool had_none = sched_setaffinity(0, sizeof all, &all) == 0 &&
-                        sched_getaffinity(0, sizeof widest, &widest) == 0 && CPU_EQUAL(&widest, &allowed);
-  if (!had_none) sched_setaffinity(0, sizeof allowed, &allowed);
-  return true;
+                        sched_getaffinity(0, sizeof widest, &widest) == 0 && CPU_EQUAL(&widest, &before);
+  if (!had_none) sched_setaffinity(0, sizeof before, &before);
 }
 
 }  // namespace rnnserve

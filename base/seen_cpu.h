@@ -4,6 +4,9 @@
 // for each other then take turns of several milliseconds, and two that do not have one CPU's time.
 #pragma once
 
+#include <pthread.h>
+#include <sched.h>
+
 #include <atomic>
 
 namespace rnnserve {
@@ -21,6 +24,13 @@ class SeenCpu {
   // if it had none of its own, it goes on to follow what its cpuset allows. A mask that something else sets within
   // these microseconds is lost.
   bool KeepOff() const;
+
+  // The same for another thread, `asleep`, before it is woken: it wakes up elsewhere, where the kernel might have put
+  // it behind this one, beside an idle CPU. Until it calls Restore its mask lacks this CPU; false where nothing was
+  // done.
+  bool KeepOff(pthread_t asleep, cpu_set_t& before) const;
+  // On that thread: the mask is as `before`.
+  static void Restore(const cpu_set_t& before);
 
  private:
   std::atomic<int> cpu_{-1};

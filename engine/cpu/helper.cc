@@ -158,7 +158,7 @@ void Helper::Sleep() {
   const uint32_t rung = bell_.load();
   asleep_.store(true);
   if (!leaving_.load()) bell_.wait(rung);
-  asleep_.store(false);
+  if (std::exchange(is_kept_off_, false)) SeenCpu::Restore(mask_);
 }
 
 // Several callers call: each core has work, and none waits for the next Advance.
@@ -171,10 +171,12 @@ void Helper::Expect(int64_t work, Clock::time_point now) {
   const auto apart = now - last_end_;
   // Else it is the next slice or layer of the same call.
   if (apart >= kLookOut) is_patient_.store(work >= kWorthWaking && apart < kLongLookOut, std::memory_order_relaxed);
-  if (!asleep_.load(std::memory_order_relaxed)) return;
+  if (!asleep_.load(std::memory_order_acquire)) return;
   dense_ = apart < kLookOut ? dense_ + 1 : 0;
   if (work < kWorthWaking && dense_ < kDense) return;
   dense_ = 0;
+  asleep_.store(false, std::memory_order_relaxed);
+  is_kept_off_ = caller_cpu_.KeepOff(thread_.native_handle(), mask_);
   Wake();
 }
 

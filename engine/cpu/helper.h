@@ -84,6 +84,9 @@ class Helper {
   alignas(64) std::atomic<bool> asleep_{false};
   std::atomic<bool> is_patient_{false};
   std::atomic<Clock::time_point> away_until_{Clock::time_point::min()};
+  // Whether its mask was narrowed to wake it elsewhere, and as what it was before. Written before bell_ rings.
+  bool is_kept_off_ = false;
+  cpu_set_t mask_ = {};
   std::atomic<uint32_t> bell_{0};
   std::atomic<bool> leaving_{false};
   std::thread thread_;

@@ -205,10 +205,9 @@ void CellularScheduler::Work(size_t worker) {
       continue;
     }
     WakeAnother();
-    if (slice) {
-      RunSlice(lock, *std::move(slice), workspaces, finished, &busy_[worker]);
-      WakeAnother();
-    }
+    if (slice) RunSlice(lock, *std::move(slice), workspaces, finished, &busy_[worker]);
+    if (finished.empty()) continue;  // and takes what follows itself
+    WakeAnother();
     NotifyUnlocked(lock, finished);
   }
 }

@@ -4,6 +4,9 @@
 #include <gtest/gtest.h>
 #include <sched.h>
 
+#include <atomic>
+#include <thread>
+
 namespace rnnserve {
 namespace {
 
@@ -11,6 +14,14 @@ cpu_set_t Allowed() {
   cpu_set_t set;
   EXPECT_EQ(sched_getaffinity(0, sizeof set, &set), 0);
   return set;
+}
+
+// Holds the calling thread where it is.
+void Stay() {
+  cpu_set_t here;
+  CPU_ZERO(&here);
+  CPU_SET(static_cast<size_t>(sched_getcpu()), &here);
+  ASSERT_EQ(sched_setaffinity(0, sizeof here, &here), 0);
 }
 
 TEST(SeenCpuTest, BeforeAnyNoteThereIsNothingToKeepOff) { EXPECT_FALSE(SeenCpu().KeepOff()); }
@@ -25,11 +36,7 @@ TEST(SeenCpuTest, WhatIsForgottenKeepsNoThreadOff) {
 TEST(SeenCpuTest, LeavesTheCpuAndMayComeBack) {
   const cpu_set_t allowed = Allowed();
   if (CPU_COUNT(&allowed) < 2) GTEST_SKIP() << "one CPU";
-  // Held where it is, so that nothing but KeepOff moves it.
-  cpu_set_t here;
-  CPU_ZERO(&here);
-  CPU_SET(static_cast<size_t>(sched_getcpu()), &here);
-  ASSERT_EQ(sched_setaffinity(0, sizeof here, &here), 0);
+  Stay();  // so that nothing but KeepOff moves it
   SeenCpu seen;
   seen.Note();
   EXPECT_FALSE(seen.KeepOff()) << "this thread may run nowhere else";
@@ -43,6 +50,31 @@ TEST(SeenCpuTest, LeavesTheCpuAndMayComeBack) {
   EXPECT_EQ(moves, 1);
   const cpu_set_t after = Allowed();
   EXPECT_TRUE(CPU_EQUAL(&after, &allowed));
+}
+
+TEST(SeenCpuTest, ASleeperWakesUpElsewhereAndMayComeBack) {
+  const cpu_set_t allowed = Allowed();
+  if (CPU_COUNT(&allowed) < 2) GTEST_SKIP() << "one CPU";
+  std::atomic<bool> is_woken{false};
+  cpu_set_t before, restored;
+  int woke_on = -1;
+  std::thread sleeper([&] {
+    is_woken.wait(false);
+    woke_on = sched_getcpu();
+    SeenCpu::Restore(before);
+    restored = Allowed();
+  });
+  Stay();
+  SeenCpu seen;
+  seen.Note();
+  EXPECT_TRUE(seen.KeepOff(sleeper.native_handle(), before));
+  is_woken = true;
+  is_woken.notify_one();
+  sleeper.join();
+  EXPECT_NE(woke_on, sched_getcpu());
+  EXPECT_EQ(sched_setaffinity(0, sizeof allowed, &allowed), 0);
+  EXPECT_TRUE(CPU_EQUAL(&before, &allowed));
+  EXPECT_TRUE(CPU_EQUAL(&restored, &allowed));
 }
 
 }  // namespace
