@@ -18,18 +18,22 @@ bool SeenCpu::IsHere() const {
 }
 
 bool SeenCpu::KeepOff() const {
+  const int cpu = cpu_.load(std::memory_order_relaxed);
   cpu_set_t before;
-  if (!IsHere() || !KeepOff(pthread_self(), before)) return false;
+  if (cpu != sched_getcpu() || !Narrow(pthread_self(), cpu, before)) return false;
   Restore(before);
   return true;
 }
 
 bool SeenCpu::KeepOff(pthread_t asleep, cpu_set_t& before) const {
-  const int cpu = cpu_.load(std::memory_order_relaxed);
-  if (cpu < 0 || pthread_getaffinity_np(asleep, sizeof before, &before) != 0) return false;  // or too many CPUs
+  return Narrow(asleep, cpu_.load(std::memory_order_relaxed), before);
+}
+
+bool SeenCpu::Narrow(pthread_t thread, int cpu, cpu_set_t& before) {
+  if (cpu < 0 || pthread_getaffinity_np(thread, sizeof before, &before) != 0) return false;  // more CPUs than it holds
   cpu_set_t others = before;
   CPU_CLR(static_cast<size_t>(cpu), &others);
-  return CPU_COUNT(&others) != 0 && pthread_setaffinity_np(asleep, sizeof others, &others) == 0;
+  return CPU_COUNT(&others) != 0 && pthread_setaffinity_np(thread, sizeof others, &others) == 0;
 }
 
 // The kernel keeps a mask that was set, and a cpuset that grows does not widen it. All CPUs are no mask.

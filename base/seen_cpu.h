@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The CPU that a thread was last seen on, for another thread that must not share it. The kernel puts a woken thread
-// beside the one that wakes it where no CPU is idle at that moment, and leaves it there for long: two threads that wait
-// for each other then take turns of several milliseconds, and two that do not have one CPU's time.
+// beside the one that wakes it where no CPU is idle at that moment, and leaves it there for milliseconds, even if
+// another CPU is idle soon after: two threads that wait for each other then take turns, and two that do not have one
+// CPU's time.
 #pragma once
 
 #include <pthread.h>
@@ -25,14 +26,15 @@ class SeenCpu {
   // these microseconds is lost.
   bool KeepOff() const;
 
-  // The same for another thread, `asleep`, before it is woken: it wakes up elsewhere, where the kernel might have put
-  // it behind this one, beside an idle CPU. Until it calls Restore its mask lacks this CPU; false where nothing was
-  // done.
+  // Takes this CPU out of the mask of another thread, `asleep`, which then wakes up on another one. False where it may
+  // run nowhere else; else that thread calls Restore(before) once it is awake. A mask that something else sets until
+  // then is lost.
   bool KeepOff(pthread_t asleep, cpu_set_t& before) const;
-  // On that thread: the mask is as `before`.
   static void Restore(const cpu_set_t& before);
 
  private:
+  static bool Narrow(pthread_t thread, int cpu, cpu_set_t& before);
+
   std::atomic<int> cpu_{-1};
 };
 

@@ -10,8 +10,8 @@
 //
 // A helper whose core was taken from it in the middle of a part keeps the caller waiting: on a machine that is busy
 // with other things one thread is faster than two. HelpRecord measures which is faster here. A helper that loses its
-// CPU while it looks out in vain is away for a while. Where the kernel has put both threads on one CPU, the helper
-// leaves it.
+// CPU while it looks out in vain is away for a while. It is woken off the caller's CPU, and leaves it where the kernel
+// has put both threads there.
 //
 // The helper is for one Advance at a time, and only while that is the only one and its workspace is_alone: where
 // several run, or several callers wait, each core has work. Waking a thread takes longer than a small cell's step, so
@@ -80,11 +80,12 @@ class Helper {
   std::atomic<bool> held_{false};                // by a Team
   // Of the Team that holds it.
   Clock::time_point last_end_;
-  int dense_ = 0;  // Advances in a row that followed the last one closely
-  alignas(64) std::atomic<bool> asleep_{false};
+  int dense_ = 0;                                // Advances in a row that followed the last one closely
+  alignas(64) std::atomic<bool> asleep_{false};  // and not rung for
   std::atomic<bool> is_patient_{false};
   std::atomic<Clock::time_point> away_until_{Clock::time_point::min()};
-  // Whether its mask was narrowed to wake it elsewhere, and as what it was before. Written before bell_ rings.
+  // Whether its mask was narrowed to wake it off the caller's CPU, and what it was before. Both are written before
+  // bell_ rings.
   bool is_kept_off_ = false;
   cpu_set_t mask_ = {};
   std::atomic<uint32_t> bell_{0};

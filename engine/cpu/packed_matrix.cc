@@ -20,10 +20,10 @@ constexpr size_t kOwnCache = size_t{1} << 20;
 
 }  // namespace
 
-// One stream gains one row on AMD's cores with AVX-512; on those of AVX2 alone (Zen 3), and on Intel's, nothing. And
-// where rows take one line of a group at a time, the lines between are fetched as well: 12 rows of H = 256 took 1.4
-// times as long on a Xeon held to AVX2, two to four rows 1.1 to 1.4 times on a Zen 3.
-size_t GroupHere(size_t lines) {
+// AMD's cores with AVX-512 read one stream faster than several. A Zen 3 (AVX2) and Intel's cores do not; and where rows
+// take one line of a group at a time, the lines between are fetched as well: 12 rows of H = 256 took 1.4 times as long
+// on a Xeon held to AVX2, two to four rows 1.1 to 1.4 times on a Zen 3.
+size_t GroupHere([[maybe_unused]] size_t lines) {
 #if defined(__x86_64__)
   const bool is_wide = MaxInstructionSet() >= InstructionSet::kAvx512 && __builtin_cpu_supports("avx512f");
   if (is_wide && !__builtin_cpu_is("intel")) return lines;

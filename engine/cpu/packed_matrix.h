@@ -10,8 +10,8 @@
 //   ...
 //   line B: block 0, units 16..31     of B blocks; the last units are padded with zeros to a whole line
 //
-// A core reads small matrices for one row from its own cache, and many kinds of core read one stream from there faster
-// than several: lines that are taken together then lie together, a group of them term by term:
+// A core reads small matrices for one row from its own cache. Where it reads one stream faster than several
+// (GroupHere), lines that are taken together lie together, a group of them term by term:
 //
 //   lines 0..3: [k = 0: 4 * 16 floats] [k = 1] ... [k = K-1]
 //

@@ -205,9 +205,11 @@ void CellularScheduler::Work(size_t worker) {
       continue;
     }
     WakeAnother();
-    if (slice) RunSlice(lock, *std::move(slice), workspaces, finished, &busy_[worker]);
-    if (finished.empty()) continue;  // and takes what follows itself
-    WakeAnother();
+    if (slice) {
+      RunSlice(lock, *std::move(slice), workspaces, finished, &busy_[worker]);
+      if (finished.empty()) continue;  // this worker takes what follows
+      WakeAnother();
+    }
     NotifyUnlocked(lock, finished);
   }
 }

@@ -56,7 +56,7 @@ TEST(SeenCpuTest, ASleeperWakesUpElsewhereAndMayComeBack) {
   const cpu_set_t allowed = Allowed();
   if (CPU_COUNT(&allowed) < 2) GTEST_SKIP() << "one CPU";
   std::atomic<bool> is_woken{false};
-  cpu_set_t before, restored;
+  cpu_set_t before = allowed, restored = {};
   int woke_on = -1;
   std::thread sleeper([&] {
     is_woken.wait(false);

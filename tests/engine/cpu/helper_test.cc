@@ -3,7 +3,9 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sched.h>
 
+#include <chrono>
 #include <memory>
 #include <thread>
 #include <vector>
@@ -43,6 +45,27 @@ TEST(TeamTest, TheHelperTakesParts) {
   while (helper.parts_taken() == 0) {
     Team team(&helper, kLarge);
     ExpectEachPartOnce(team, 64);
+  }
+}
+
+// It is woken off the caller's CPU, but may run on all of them.
+TEST(TeamTest, TheHelperMayRunWhereTheCallerMay) {
+  const auto allowed = [] {
+    cpu_set_t set;
+    EXPECT_EQ(sched_getaffinity(0, sizeof set, &set), 0);
+    return set;
+  };
+  const cpu_set_t own = allowed();
+  const auto caller = std::this_thread::get_id();
+  Helper helper;
+  for (int64_t taken = 0; taken < 20; taken = helper.parts_taken()) {
+    Team team(&helper, kLarge);
+    team.Run(64, [&](size_t) {
+      if (std::this_thread::get_id() == caller) return;
+      const cpu_set_t its = allowed();
+      EXPECT_TRUE(CPU_EQUAL(&its, &own));
+    });
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));  // it falls asleep
   }
 }
 

@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <barrier>
 #include <future>
 #include <latch>
 #include <numeric>
@@ -105,6 +106,22 @@ TEST(CellularScheduler, GroupsByProgramAndBoundsTheSequencesOfASlice) {
   EXPECT_THAT(first->slice_rows(), ElementsAre(3, 2));
   EXPECT_THAT(second->slice_rows(), ElementsAre(3, 1));
   for (const Line& line : lines) EXPECT_THAT(line.y, ElementsAre(1, 2));
+}
+
+// Each of the two slices ends once the other one runs.
+TEST(CellularScheduler, WhatOneSliceCannotHoldRunsOnAnotherWorker) {
+  CellularScheduler scheduler({.workers = 2, .max_slice_rows = 1});
+  std::barrier both(2);
+  const auto program = std::make_shared<FakeProgram>(FakeProgram::Hooks{.before_slice = [&both] {
+    both.arrive_and_wait();
+    return absl::OkStatus();
+  }});
+  for (int round = 0; round < 20; ++round) {
+    std::vector<Line> lines(2, Line(1));
+    std::future<ScheduleOutcome> outcome;
+    ASSERT_TRUE(scheduler.Schedule(Of(program, lines, outcome)).ok());
+    EXPECT_TRUE(outcome.get().status.ok());
+  }
 }
 
 TEST(CellularScheduler, SequencesOfDifferentSubmissionsShareSlices) {
