@@ -6,6 +6,19 @@
 #include <cstring>
 
 namespace rnnserve {
+namespace {
+
+// Takes `cpu` out of the thread's mask, and gives the mask as it was. Null where nothing was done.
+std::optional<cpu_set_t> Narrow(pthread_t thread, int cpu) {
+  cpu_set_t before;
+  if (cpu < 0 || pthread_getaffinity_np(thread, sizeof before, &before) != 0) return std::nullopt;  // or too many CPUs
+  cpu_set_t others = before;
+  CPU_CLR(static_cast<size_t>(cpu), &others);
+  if (CPU_COUNT(&others) == 0 || pthread_setaffinity_np(thread, sizeof others, &others) != 0) return std::nullopt;
+  return before;
+}
+
+}  // namespace
 
 void SeenCpu::Note() {
   const int cpu = sched_getcpu();
@@ -19,21 +32,13 @@ bool SeenCpu::IsHere() const {
 
 bool SeenCpu::KeepOff() const {
   const int cpu = cpu_.load(std::memory_order_relaxed);
-  cpu_set_t before;
-  if (cpu != sched_getcpu() || !Narrow(pthread_self(), cpu, before)) return false;
-  Restore(before);
-  return true;
+  const std::optional<cpu_set_t> before = cpu == sched_getcpu() ? Narrow(pthread_self(), cpu) : std::nullopt;
+  if (before) Restore(*before);
+  return before.has_value();
 }
 
-bool SeenCpu::KeepOff(pthread_t asleep, cpu_set_t& before) const {
-  return Narrow(asleep, cpu_.load(std::memory_order_relaxed), before);
-}
-
-bool SeenCpu::Narrow(pthread_t thread, int cpu, cpu_set_t& before) {
-  if (cpu < 0 || pthread_getaffinity_np(thread, sizeof before, &before) != 0) return false;  // more CPUs than it holds
-  cpu_set_t others = before;
-  CPU_CLR(static_cast<size_t>(cpu), &others);
-  return CPU_COUNT(&others) != 0 && pthread_setaffinity_np(thread, sizeof others, &others) == 0;
+std::optional<cpu_set_t> SeenCpu::KeepOff(pthread_t asleep) const {
+  return Narrow(asleep, cpu_.load(std::memory_order_relaxed));
 }
 
 // The kernel keeps a mask that was set, and a cpuset that grows does not widen it. All CPUs are no mask.

@@ -9,6 +9,7 @@
 #include <sched.h>
 
 #include <atomic>
+#include <optional>
 
 namespace rnnserve {
 
@@ -26,15 +27,13 @@ class SeenCpu {
   // these microseconds is lost.
   bool KeepOff() const;
 
-  // Takes this CPU out of the mask of another thread, `asleep`, which then wakes up on another one. False where it may
-  // run nowhere else; else that thread calls Restore(before) once it is awake. A mask that something else sets until
-  // then is lost.
-  bool KeepOff(pthread_t asleep, cpu_set_t& before) const;
+  // Takes this CPU out of the mask of another thread, `asleep`, which then wakes up on another one. Gives the mask as
+  // it was, which that thread calls Restore with once it is awake; null where it may run nowhere else. A mask that
+  // something else sets until then is lost.
+  std::optional<cpu_set_t> KeepOff(pthread_t asleep) const;
   static void Restore(const cpu_set_t& before);
 
  private:
-  static bool Narrow(pthread_t thread, int cpu, cpu_set_t& before);
-
   std::atomic<int> cpu_{-1};
 };
 

@@ -158,7 +158,7 @@ void Helper::Sleep() {
   const uint32_t rung = bell_.load();
   asleep_.store(true);
   if (!leaving_.load()) bell_.wait(rung);
-  if (std::exchange(is_kept_off_, false)) SeenCpu::Restore(mask_);
+  if (const auto mask = std::exchange(mask_, std::nullopt)) SeenCpu::Restore(*mask);
 }
 
 // Several callers call: each core has work, and none waits for the next Advance.
@@ -176,7 +176,7 @@ void Helper::Expect(int64_t work, Clock::time_point now) {
   if (work < kWorthWaking && dense_ < kDense) return;
   dense_ = 0;
   asleep_.store(false, std::memory_order_relaxed);
-  is_kept_off_ = caller_cpu_.KeepOff(thread_.native_handle(), mask_);
+  mask_ = caller_cpu_.KeepOff(thread_.native_handle());
   Wake();
 }
 

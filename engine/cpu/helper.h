@@ -23,6 +23,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <thread>
 
 #include "base/seen_cpu.h"
@@ -84,10 +85,8 @@ class Helper {
   alignas(64) std::atomic<bool> asleep_{false};  // and not rung for
   std::atomic<bool> is_patient_{false};
   std::atomic<Clock::time_point> away_until_{Clock::time_point::min()};
-  // Whether its mask was narrowed to wake it off the caller's CPU, and what it was before. Both are written before
-  // bell_ rings.
-  bool is_kept_off_ = false;
-  cpu_set_t mask_ = {};
+  // Its mask before that was narrowed to wake it off the caller's CPU. Written before bell_ rings.
+  std::optional<cpu_set_t> mask_;
   std::atomic<uint32_t> bell_{0};
   std::atomic<bool> leaving_{false};
   std::thread thread_;

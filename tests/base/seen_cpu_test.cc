@@ -5,6 +5,7 @@
 #include <sched.h>
 
 #include <atomic>
+#include <optional>
 #include <thread>
 
 namespace rnnserve {
@@ -56,24 +57,26 @@ TEST(SeenCpuTest, ASleeperWakesUpElsewhereAndMayComeBack) {
   const cpu_set_t allowed = Allowed();
   if (CPU_COUNT(&allowed) < 2) GTEST_SKIP() << "one CPU";
   std::atomic<bool> is_woken{false};
-  cpu_set_t before = allowed, restored = {};
+  std::optional<cpu_set_t> before;
+  cpu_set_t restored = {};
   int woke_on = -1;
   std::thread sleeper([&] {
     is_woken.wait(false);
     woke_on = sched_getcpu();
-    SeenCpu::Restore(before);
+    if (before) SeenCpu::Restore(*before);
     restored = Allowed();
   });
   Stay();
   SeenCpu seen;
   seen.Note();
-  EXPECT_TRUE(seen.KeepOff(sleeper.native_handle(), before));
+  before = seen.KeepOff(sleeper.native_handle());
   is_woken = true;
   is_woken.notify_one();
   sleeper.join();
   EXPECT_NE(woke_on, sched_getcpu());
   EXPECT_EQ(sched_setaffinity(0, sizeof allowed, &allowed), 0);
-  EXPECT_TRUE(CPU_EQUAL(&before, &allowed));
+  ASSERT_TRUE(before);
+  EXPECT_TRUE(CPU_EQUAL(&*before, &allowed));
   EXPECT_TRUE(CPU_EQUAL(&restored, &allowed));
 }
 
