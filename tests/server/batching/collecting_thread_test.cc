@@ -11,13 +11,18 @@
 #include <utility>
 #include <vector>
 
+#include "base/steady_now.h"
 #include "server/batching/cellular_scheduler.h"
+#include "tests/base/others_sleep.h"
 #include "tests/server/batching/line.h"
 
 namespace rnnserve {
 namespace {
 
 using testing::ElementsAre;
+
+// Schedule wakes no worker here, but a worker that has just answered takes what it finds before it sleeps: tests that
+// tell which thread runs a slice wait for the workers first.
 
 // A program whose cost is known: it has run alone a few times.
 std::shared_ptr<FakeProgram> KnownProgram(CellularScheduler& scheduler, FakeProgram::Hooks hooks = {}) {
@@ -28,6 +33,7 @@ std::shared_ptr<FakeProgram> KnownProgram(CellularScheduler& scheduler, FakeProg
     EXPECT_TRUE(scheduler.Schedule(Of(program, {&line, 1}, outcome)).ok());
     EXPECT_TRUE(outcome.get().status.ok());
   }
+  WaitUntilOthersSleep();
   return program;
 }
 
@@ -62,23 +68,38 @@ TEST(CellularScheduler, HasCollectedNothingOnceWhatFollowedHasRun) {
   CellularScheduler scheduler({.workers = 1}, {absl::Seconds(1)});
   const auto program = KnownProgram(scheduler);
   scheduler.RunCollected(1);
-  Line first(2), second(2);
-  int done = 0;
-  const auto submit = [&](Line& line, const std::function<void()>& then) {
-    Submission submission;
-    submission.tasks = {line.Task(program)};
-    submission.done = [&done, then](ScheduleOutcome) { ++done, then(); };
-    EXPECT_TRUE(scheduler.Schedule(std::move(submission)).ok());
-  };
-  submit(first, [&] { submit(second, [] {}); });  // as the layers of a call
-  scheduler.RunCollected(1);
-  EXPECT_EQ(done, 2);
-  EXPECT_EQ(scheduler.collected(), 0);
+  // A thread that collects leaves what follows to the workers after 2 ms: if it has lost its CPU for so long, again.
+  for (absl::Duration took = absl::InfiniteDuration(); took >= absl::Milliseconds(2);) {
+    WaitUntilOthersSleep();
+    Line first(2), second(2);
+    std::vector<std::thread::id> done_on;
+    std::latch both(2);
+    const auto submit = [&](Line& line, const std::function<void()>& then) {
+      Submission submission;
+      submission.tasks = {line.Task(program)};
+      submission.done = [&, then](ScheduleOutcome) {
+        done_on.push_back(std::this_thread::get_id());
+        then();
+        both.count_down();
+      };
+      EXPECT_TRUE(scheduler.Schedule(std::move(submission)).ok());
+    };
+    submit(first, [&] { submit(second, [] {}); });  // as the layers of a call
+    const absl::Time begin = SteadyNow();
+    scheduler.RunCollected(1);
+    took = SteadyNow() - begin;
+    const int64_t collected = scheduler.collected();
+    both.wait();
+    if (took >= absl::Milliseconds(2)) continue;
+    EXPECT_THAT(done_on, testing::Each(std::this_thread::get_id()));
+    EXPECT_EQ(collected, 0);
+  }
 }
 
 // Whether the thread that collects runs a slice of `program` itself.
 bool RunsHere(CellularScheduler& scheduler, ProgramPtr program, int64_t callers) {
   scheduler.RunCollected(callers);
+  WaitUntilOthersSleep();
   Line line(2);
   std::promise<std::thread::id> done_on;
   Submission submission;
@@ -137,6 +158,7 @@ TEST(CellularScheduler, TellsTheEngineWhetherASliceIsAllThereIs) {
   const auto run = [&](size_t submissions, int64_t callers) {
     std::vector<Line> lines(submissions, Line(1));
     std::vector<std::future<ScheduleOutcome>> outcomes(submissions);
+    WaitUntilOthersSleep();
     for (size_t k = 0; k < submissions; ++k) {
       EXPECT_TRUE(scheduler.Schedule(Of(program, {&lines[k], 1}, outcomes[k])).ok());
     }
