@@ -75,6 +75,10 @@ void StreamCall::EndWork() {
   const std::shared_ptr<StreamCall> self = shared_from_this();
   site_.parts().requests->in_flight().Add(-1);
   MutexLock lock(mutex_);
+  Ended();
+}
+
+void StreamCall::Ended() {
   --in_flight_;
   if (waiting_ && waits_for_->condition()) TakeTurn();
 }
@@ -118,15 +122,18 @@ void StreamCall::Send(grpc::Slice part, std::optional<ByteBudget::Share> held) {
   Added(bytes);
 }
 
-void StreamCall::SendCopy(std::span<const uint8_t> part, std::optional<ByteBudget::Share> held) {
+void StreamCall::SendLastCopy(std::span<const uint8_t> part, std::optional<ByteBudget::Share> held) {
+  site_.parts().requests->in_flight().Add(-1);
   MutexLock lock(mutex_);
-  if (!MayAdd()) return;
-  if (outbox_.empty() && !writing_) {
-    outbox_.Add(grpc::Slice(part.data(), part.size()), std::move(held));
-  } else {
-    outbox_.Copy(part, std::move(held));
+  if (MayAdd()) {
+    if (outbox_.empty() && !writing_) {
+      outbox_.Add(grpc::Slice(part.data(), part.size()), std::move(held));
+    } else {
+      outbox_.Copy(part, std::move(held));
+    }
+    Added(part.size());
   }
-  Added(part.size());
+  Ended();
 }
 
 void StreamCall::StartWrite() {

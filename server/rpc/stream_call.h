@@ -165,8 +165,8 @@ class StreamCall : public std::enable_shared_from_this<StreamCall> {
 
   // A part of a message to the caller; `held` goes when it has left. From any thread.
   void Send(grpc::Slice part, std::optional<ByteBudget::Share> held = {});
-  // The same, of a method that joins parts, by a copy: for small ones.
-  void SendCopy(std::span<const uint8_t> part, std::optional<ByteBudget::Share> held = {});
+  // The same, of a method that joins parts, by a copy: for small ones. Then EndWork.
+  void SendLastCopy(std::span<const uint8_t> part, std::optional<ByteBudget::Share> held);
 
   // Whether replies were left that the caller has not taken and never will.
   bool GaveUpReplies() const {
@@ -232,6 +232,8 @@ class StreamCall : public std::enable_shared_from_this<StreamCall> {
                  [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return in_flight_ == 0 && !writing_ && !has_turn_; }};
   }
 
+  // One work less; the waiting coroutine goes on if its condition holds now.
+  void Ended() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool HasRoom() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     return broken_ || (in_flight_ < site_.parts().limits.max_in_flight &&
                        outbox_bytes_ < site_.parts().limits.OutboxBytes(site_.open()));

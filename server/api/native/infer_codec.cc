@@ -103,7 +103,7 @@ absl::StatusOr<InferCall> DecodeInfer(const v1::InferRequest& request) {
 }
 
 void EncodeInfer(std::string_view request_id, const InferReply& reply, absl::FunctionRef<uint8_t*(size_t)> memory) {
-  const auto fill = [&](wire::Sink& sink) {
+  const auto fill = [&](auto& sink) {
     using v1::InferResponse;
     wire::Text(sink, InferResponse::kRequestIdFieldNumber, request_id);
     for (const OutputTensor& output : reply.outputs) wire::Tensor(sink, InferResponse::kOutputsFieldNumber, output);

@@ -13,6 +13,8 @@ namespace {
 
 constexpr uint32_t kVarint = 0, kLengthDelimited = 2;
 constexpr size_t kMaxRank = 8;
+// Chunks that a message has room for once its first one is read: mostly all are of one size.
+constexpr size_t kMostExpected = 64;
 
 constexpr uint64_t TagOf(int field, uint32_t wire_type) { return static_cast<uint64_t>(field) << 3 | wire_type; }
 
@@ -22,18 +24,15 @@ class Reader {
   explicit Reader(std::string_view bytes) : rest_(bytes) {}
 
   bool at_end() const { return rest_.empty(); }
+  size_t size() const { return rest_.size(); }
 
   // A tenth byte would be for negative numbers.
   bool Varint(uint64_t& value, size_t most_bytes = 9) {
-    value = 0;
-    for (size_t k = 0; k < std::min(rest_.size(), most_bytes); ++k) {
-      const auto byte = static_cast<uint8_t>(rest_[k]);
-      value |= uint64_t{byte & 0x7Fu} << 7 * k;
-      if (byte >= 0x80) continue;
-      rest_.remove_prefix(k + 1);
-      return true;
-    }
-    return false;
+    if (rest_.empty()) return false;
+    value = static_cast<uint8_t>(rest_.front());
+    if (value >= 0x80) return LongVarint(value, most_bytes);
+    rest_.remove_prefix(1);
+    return true;
   }
   // Of a field up to 16.
   bool Tag(uint64_t& tag) { return Varint(tag, 2); }
@@ -53,6 +52,18 @@ class Reader {
   }
 
  private:
+  bool LongVarint(uint64_t& value, size_t most_bytes) {
+    value = 0;
+    for (size_t k = 0; k < std::min(rest_.size(), most_bytes); ++k) {
+      const auto byte = static_cast<uint8_t>(rest_[k]);
+      value |= uint64_t{byte & 0x7Fu} << 7 * k;
+      if (byte >= 0x80) continue;
+      rest_.remove_prefix(k + 1);
+      return true;
+    }
+    return false;
+  }
+
   std::string_view rest_;
 };
 
@@ -170,6 +181,7 @@ bool ReadPlainChunks(std::string_view bytes, PlainChunks& chunks) {
     const bool read = reader.Tag(tag) && tag == TagOf(v1::StreamRequest::kOperationsFieldNumber, kLengthDelimited) &&
                       reader.Bytes(operation);
     if (!read || !ReadOperation(operation, chunks.emplace_back())) return false;
+    if (chunks.size() == 1) chunks.reserve(1 + std::min(reader.size() / operation.size(), kMostExpected));
   }
   return true;
 }

@@ -11,6 +11,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string_view>
 
 #include "rnnserve/v1/sessions.pb.h"
@@ -33,5 +34,7 @@ uint8_t* WriteReply(const OperationHead& head, const ApplyReply& answer, uint8_t
 size_t PartSize(size_t reply_size);
 // Returns where the reply goes.
 uint8_t* BeginPart(size_t reply_size, uint8_t* to);
+// The part of a StreamResponse that the reply is, somewhere in `room`; empty where the reply might need more.
+std::span<const uint8_t> WritePart(const OperationHead& head, const ApplyReply& answer, std::span<uint8_t> room);
 
 }  // namespace rnnserve

@@ -153,9 +153,8 @@ void SessionStream::Run(PendingOperation pending) {
       SendReply(pending, Refusal(pending, call.status()));
       return Finish(std::move(pending));
     }
-    return core_->Apply(*std::move(call), [pending = std::move(pending)](ApplyReply answer) mutable {
-      pending.message().stream().SendReply(pending, std::move(answer));
-      Finish(std::move(pending));
+    return core_->Apply(*std::move(call), [pending = std::move(pending)](ApplyReply&& answer) mutable {
+      Finish(std::move(pending), std::move(answer));
     });
   }
   const v1::Operation& operation = pending.operation();
@@ -172,14 +171,18 @@ void SessionStream::Finish(PendingOperation pending) {
   call->EndWork();  // the stream may end, and the handler with it
 }
 
-void SessionStream::SendReply(const PendingOperation& pending, ApplyReply answer) {
+void SessionStream::Finish(PendingOperation pending, ApplyReply&& answer) {
   const OperationHead head = pending.head();
-  std::array<uint8_t, kMostCopiedBytes> part;
-  const size_t size = answer.status.ok() ? ReplySize(head, answer) : 0;
-  if (!answer.status.ok() || PartSize(size) > part.size()) return SendReply(pending, ReplyTo(head, std::move(answer)));
-  call_->RecordOperation(answer.status, head.request_id, pending.message().arrived(), answer.calls);
-  WriteReply(head, answer, BeginPart(size, part.data()));
-  call_->SendCopy({part.data(), PartSize(size)}, std::move(answer.memory));
+  std::array<uint8_t, kMostCopiedBytes> room;
+  const std::span<const uint8_t> part = answer.status.ok() ? WritePart(head, answer, room) : std::span<const uint8_t>();
+  if (part.empty()) {
+    pending.message().stream().SendReply(pending, ReplyTo(head, std::move(answer)));
+    return Finish(std::move(pending));
+  }
+  const std::shared_ptr<StreamCall> call = pending.message().call();
+  call->RecordOperation(answer.status, head.request_id, pending.message().arrived(), answer.calls);
+  pending.Release();
+  call->SendLastCopy(part, std::move(answer.memory));
 }
 
 void SessionStream::SendReply(const PendingOperation& pending, EncodedReply replied) {

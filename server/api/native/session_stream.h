@@ -25,10 +25,11 @@ class SessionStream final : public StreamHandler {
   void Run(PendingOperation pending);
   // Elsewhere: packs weights, and no operation of the stream can depend on it before its reply.
   CallTask Open(PendingOperation pending);
-  void SendReply(const PendingOperation& pending, ApplyReply answer);
   void SendReply(const PendingOperation& pending, EncodedReply replied);
   // The operation is: the stream may end, and this object with it.
   static void Finish(PendingOperation pending);
+  // The same, with the reply.
+  static void Finish(PendingOperation pending, ApplyReply&& answer);
   // The reply to an operation that is not run.
   EncodedReply Refusal(const PendingOperation& pending, const absl::Status& status);
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Messages straight to their bytes on the wire, as protobuf would write them: without a message object, and with one
-// copy of the outputs. A `fill` writes each field in order, once to a sink that counts and once to one that writes:
+// copy of the outputs. A `fill` writes each field in order, once to a Counter and once to a Writer:
 //
-//   const auto fill = [&](wire::Sink& sink) { wire::Text(sink, 1, name); };
+//   const auto fill = [&](auto& sink) { wire::Text(sink, 1, name); };
 //   uint8_t* end = wire::Write(fill, memory);      // of wire::SizeOf(fill) bytes
 #pragma once
 
@@ -22,39 +22,53 @@ using google::protobuf::io::CodedOutputStream;
 
 enum WireType : uint32_t { kVarint = 0, kLengthDelimited = 2 };
 
-// Writes or, without memory, counts what it would write.
-class Sink {
+// Counts what a Writer would write.
+class Counter {
  public:
-  explicit Sink(uint8_t* to = nullptr) : to_(to) {}
-  void Varint(uint64_t value) {
-    if (to_ == nullptr) {
-      size_ += CodedOutputStream::VarintSize64(value);
-    } else {
-      to_ = CodedOutputStream::WriteVarint64ToArray(value, to_);
-    }
+  void Varint(uint64_t value) { size_ += CodedOutputStream::VarintSize64(value); }
+  void Bytes(std::string_view bytes) { size_ += bytes.size(); }
+  template <typename Fill>
+  void Sized(size_t size, Fill) {
+    size_ += size;
   }
-  void Bytes(std::string_view bytes) {
-    size_ += bytes.size();
-    if (to_ == nullptr) return;
-    std::memcpy(to_, bytes.data(), bytes.size());
-    to_ += bytes.size();
-  }
-  size_t size() const { return size_; }  // of what it counted
-  uint8_t* end() const { return to_; }   // of what it wrote
+  size_t size() const { return size_; }
 
  private:
-  uint8_t* to_;
   size_t size_ = 0;
 };
 
+class Writer {
+ public:
+  explicit Writer(uint8_t* to) : to_(to) {}
+  void Varint(uint64_t value) {
+    for (; value >= 0x80; value >>= 7) *to_++ = static_cast<uint8_t>(value | 0x80);
+    *to_++ = static_cast<uint8_t>(value);
+  }
+  void Bytes(std::string_view bytes) {
+    std::memcpy(to_, bytes.data(), bytes.size());
+    to_ += bytes.size();
+  }
+  // What `fill` writes, `size` bytes.
+  template <typename Fill>
+  void Sized(size_t, Fill fill) {
+    fill(*this);
+  }
+  uint8_t* end() const { return to_; }
+
+ private:
+  uint8_t* to_;
+};
+
 // Fields of proto3: what is zero is left out, unless a field has presence.
-inline void Number(Sink& sink, uint32_t field, uint64_t value, bool is_present = false) {
+template <typename Sink>
+void Number(Sink& sink, uint32_t field, uint64_t value, bool is_present = false) {
   if (value == 0 && !is_present) return;
   sink.Varint(field << 3 | kVarint);
   sink.Varint(value);
 }
 
-inline void Text(Sink& sink, uint32_t field, std::string_view text) {
+template <typename Sink>
+void Text(Sink& sink, uint32_t field, std::string_view text) {
   if (text.empty()) return;
   sink.Varint(field << 3 | kLengthDelimited);
   sink.Varint(text.size());
@@ -63,34 +77,38 @@ inline void Text(Sink& sink, uint32_t field, std::string_view text) {
 
 template <typename Fill>
 size_t SizeOf(Fill fill) {
-  Sink counter;
+  Counter counter;
   fill(counter);
   return counter.size();
 }
 
-template <typename Fill>
+template <typename Sink, typename Fill>
 void Part(Sink& sink, uint32_t field, Fill fill) {
+  const size_t size = SizeOf(fill);
   sink.Varint(field << 3 | kLengthDelimited);
-  sink.Varint(SizeOf(fill));
-  fill(sink);
+  sink.Varint(size);
+  sink.Sized(size, fill);
 }
 
-inline void Duration(Sink& sink, uint32_t field, absl::Duration duration) {
-  const int64_t nanos = absl::ToInt64Nanoseconds(duration);
+template <typename Sink>
+void Duration(Sink& sink, uint32_t field, absl::Duration duration) {
+  const int64_t all = absl::ToInt64Nanoseconds(duration);
+  const auto seconds = static_cast<uint64_t>(all / 1'000'000'000), nanos = static_cast<uint64_t>(all % 1'000'000'000);
   using google::protobuf::Duration;
-  Part(sink, field, [&](Sink& part) {
-    Number(part, Duration::kSecondsFieldNumber, static_cast<uint64_t>(nanos / 1'000'000'000));
-    Number(part, Duration::kNanosFieldNumber, static_cast<uint64_t>(nanos % 1'000'000'000));
+  Part(sink, field, [&](auto& part) {
+    Number(part, Duration::kSecondsFieldNumber, seconds);
+    Number(part, Duration::kNanosFieldNumber, nanos);
   });
 }
 
-inline void Tensor(Sink& sink, uint32_t field, const OutputTensor& tensor) {
+template <typename Sink>
+void Tensor(Sink& sink, uint32_t field, const OutputTensor& tensor) {
   using v1::Tensor;
-  Part(sink, field, [&](Sink& part) {
+  Part(sink, field, [&](auto& part) {
     Text(part, Tensor::kNameFieldNumber, tensor.name);
     Number(part, Tensor::kDataTypeFieldNumber, static_cast<uint64_t>(tensor.type));
     if (!tensor.shape.empty()) {
-      Part(part, Tensor::kShapeFieldNumber, [&](Sink& shape) {
+      Part(part, Tensor::kShapeFieldNumber, [&](auto& shape) {
         for (const int64_t axis : tensor.shape) shape.Varint(static_cast<uint64_t>(axis));
       });
     }
@@ -100,7 +118,7 @@ inline void Tensor(Sink& sink, uint32_t field, const OutputTensor& tensor) {
 
 template <typename Fill>
 uint8_t* Write(Fill fill, uint8_t* to) {
-  Sink writer(to);
+  Writer writer(to);
   fill(writer);
   return writer.end();
 }

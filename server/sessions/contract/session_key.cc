@@ -18,31 +18,30 @@ constexpr size_t kKeyBytes = sizeof kSessionKeyMagic + kBootBytes + kIdBytes + k
 static_assert(kKeyBytes % 3 == 0);
 constexpr size_t kTextBytes = kKeyBytes / 3 * 4;
 
-// The value of each letter of URL-safe base64; of all others -1.
-constexpr std::array<int32_t, 256> kLetterValues = [] {
-  std::array<int32_t, 256> values;
-  values.fill(-1);
-  int32_t value = 0;
+// What a letter of URL-safe base64 says at each place of a group of four; kNoLetter for all others.
+constexpr uint32_t kNoLetter = uint32_t{1} << 31;
+constexpr auto kLetterBits = [] {
+  std::array<std::array<uint32_t, 256>, 4> bits;
+  for (auto& of_place : bits) of_place.fill(kNoLetter);
+  uint32_t value = 0;
   for (const char letter : std::string_view("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_")) {
-    values[static_cast<uint8_t>(letter)] = value++;
+    for (size_t k = 0; k < 4; ++k) bits[k][static_cast<uint8_t>(letter)] = value << (18 - 6 * k);
+    ++value;
   }
-  return values;
+  return bits;
 }();
 
 // The inverse of absl::WebSafeBase64Escape for keys, without memory of its own: each operation names a key.
 bool Decode(std::string_view text, std::array<char, kKeyBytes>& bytes) {
   if (text.size() != kTextBytes) return false;
-  int32_t all = 0;
+  uint32_t all = 0;
   for (size_t group = 0; group < kKeyBytes / 3; ++group) {
-    int32_t bits = 0;
-    for (size_t k = 0; k < 4; ++k) {
-      const int32_t value = kLetterValues[static_cast<uint8_t>(text[4 * group + k])];
-      all |= value;
-      bits = bits << 6 | value;
-    }
-    for (size_t k = 0; k < 3; ++k) bytes[3 * group + k] = static_cast<char>(bits >> (16 - 8 * k) & 0xFF);
+    uint32_t bits = 0;
+    for (size_t k = 0; k < 4; ++k) bits |= kLetterBits[k][static_cast<uint8_t>(text[4 * group + k])];
+    all |= bits;
+    for (size_t k = 0; k < 3; ++k) bytes[3 * group + k] = static_cast<char>(bits >> (16 - 8 * k));
   }
-  return all >= 0;
+  return all < kNoLetter;
 }
 
 }  // namespace
