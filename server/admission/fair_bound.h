@@ -19,6 +19,8 @@ namespace rnnserve {
 class FairBound {
  public:
   explicit FairBound(int64_t most) : most_(most), open_(most - most / kKeptShare), little_(most / kLittleShare) {}
+  FairBound(const FairBound&) = delete;
+  FairBound& operator=(const FairBound&) = delete;
 
   // Whether `caller` may take `amount` more. While nothing is taken any amount fits: it would never fit otherwise.
   bool Fits(uint64_t caller, int64_t amount) const {
@@ -31,15 +33,18 @@ class FairBound {
   // Whether it fits or not.
   void Take(uint64_t caller, int64_t amount) {
     if (amount == 0) return;
-    held_[caller] += amount;
+    EntryOf(caller).second += amount;
     used_ += amount;
   }
 
   // No more than has been taken.
   void Release(uint64_t caller, int64_t amount) {
     if (amount == 0) return;
-    const auto entry = held_.find(caller);
-    if ((entry->second -= amount) == 0) held_.erase(entry);
+    Entry& entry = EntryOf(caller);
+    if ((entry.second -= amount) == 0) {
+      held_.erase(caller);
+      last_ = nullptr;
+    }
     used_ -= amount;
   }
 
@@ -51,12 +56,22 @@ class FairBound {
   }
 
  private:
+  using Held = absl::flat_hash_map<uint64_t, int64_t>;
+  using Entry = Held::value_type;
+
+  // Made if there is none.
+  Entry& EntryOf(uint64_t caller) {
+    if (last_ == nullptr || last_->first != caller) last_ = &*held_.try_emplace(caller).first;
+    return *last_;
+  }
+
   static constexpr int64_t kKeptShare = 8;     // one part of so many is kept,
   static constexpr int64_t kLittleShare = 64;  // and one of so many is little
 
   int64_t most_, open_, little_;
   int64_t used_ = 0;
-  absl::flat_hash_map<uint64_t, int64_t> held_;  // only callers that hold something
+  Held held_;              // only callers that hold something
+  Entry* last_ = nullptr;  // used last: only making an entry moves others, and that one is last then
 };
 
 }  // namespace rnnserve

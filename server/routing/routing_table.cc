@@ -75,14 +75,18 @@ double RoutingTable::others(const RouteKey& key) const {
 }
 
 void RoutingTable::Shared(const RouteKey& key, int64_t others) {
-  const auto cell = cells_.find(key);
-  if (cell == cells_.end()) return;
-  double& average = cell->second.others;
+  if (last_shared_ == nullptr || !(last_shared_->first == key)) {
+    const auto cell = cells_.find(key);
+    if (cell == cells_.end()) return;
+    last_shared_ = &*cell;
+  }
+  double& average = last_shared_->second.others;
   average += kNewest * (static_cast<double>(others) - average);
 }
 
 void RoutingTable::MakeRoom() {
   if (cells_.size() < kMostCells) return;
+  last_shared_ = nullptr;
   cells_.erase(std::ranges::min_element(cells_, {}, [](const auto& entry) { return entry.second.used_at; }));
 }
 

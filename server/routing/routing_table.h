@@ -47,6 +47,10 @@ class RoutingTable {
   // are ties.
   static constexpr double kTie = 0.05;
 
+  RoutingTable() = default;
+  RoutingTable(const RoutingTable&) = delete;
+  RoutingTable& operator=(const RoutingTable&) = delete;
+
   struct Found {
     const RouteCosts* costs = nullptr;  // null: nothing measured for this cell. Valid until the next change.
     bool is_exact = false;              // else they are of the nearest shape that was measured
@@ -75,10 +79,13 @@ class RoutingTable {
     int64_t used_at = 0;
   };
 
+  using Cells = std::unordered_map<RouteKey, CellCosts, RouteKeyHash>;
+
   void MakeRoom();
 
-  std::unordered_map<RouteKey, CellCosts, RouteKeyHash> cells_;
-  int64_t now_ = 0;  // uses of all cells
+  Cells cells_;
+  Cells::value_type* last_shared_ = nullptr;  // of cells_; calls of one cell come one after the other
+  int64_t now_ = 0;                           // uses of all cells
 };
 
 // The one of `engines` with the least cost over all cells, the first of those that cost the same; `costs` holds one
