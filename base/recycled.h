@@ -18,6 +18,7 @@
 #include <memory>
 #include <set>
 #include <utility>
+#include <vector>
 
 namespace rnnserve {
 
@@ -33,16 +34,20 @@ struct Recycled {
 
 template <typename T>
 struct RecycledAllocator {
-  static_assert(alignof(T) <= alignof(std::max_align_t));
   using value_type = T;
   RecycledAllocator() = default;
   template <typename Other>
   RecycledAllocator(const RecycledAllocator<Other>&) {}  // NOLINT(google-explicit-constructor)
-  T* allocate(size_t count) { return static_cast<T*>(TakeRecycled(count * sizeof(T))); }
+  T* allocate(size_t count) {
+    static_assert(alignof(T) <= alignof(std::max_align_t));
+    return static_cast<T*>(TakeRecycled(count * sizeof(T)));
+  }
   void deallocate(T* block, size_t count) noexcept { GiveRecycled(block, count * sizeof(T)); }
   bool operator==(const RecycledAllocator&) const { return true; }
 };
 
+template <typename T>
+using RecycledVector = std::vector<T, RecycledAllocator<T>>;
 template <typename T>
 using RecycledList = std::list<T, RecycledAllocator<T>>;
 template <typename Key, typename Less = std::less<Key>>

@@ -101,8 +101,8 @@ absl::Status BatchQueue::Add(Submission& submission, absl::Time now) {
   absl::Status status = CheckBounds(submission);
   if (!status.ok()) return status;
   ForgetIdleCells();
-  auto made = std::make_unique<Job>();
-  Job& job = *made;
+  RecycledList<Job> made(1);
+  Job& job = made.front();
   MakeLanes(submission, job);
   status = CheckDeadline(submission, job);
   if (!status.ok()) return status;
@@ -117,7 +117,8 @@ absl::Status BatchQueue::Add(Submission& submission, absl::Time now) {
     if (lane.cell->lanes++ == 0) lane.cell->program = lane.cell->identity.lock();  // the tasks have it still
   }
   submission.tasks.clear();
-  job.place = jobs_.insert(jobs_.end(), std::move(made));
+  job.place = made.begin();
+  jobs_.splice(jobs_.end(), made);
   if (submission.deadline != absl::InfiniteFuture()) {
     job.by_deadline = by_deadline_.emplace(submission.deadline, &job);
     job.has_deadline = true;
@@ -264,8 +265,7 @@ void BatchQueue::Retire(Job& job, Finished& finished) {
     LearnStretch(job, /*is_done=*/true);
   }
   if (cursor_ == job.place) ++cursor_;
-  finished.push_back(std::move(*job.place));
-  jobs_.erase(job.place);
+  finished.splice(finished.end(), jobs_, job.place);
 }
 
 void BatchQueue::ForgetIdleCells() {
@@ -276,7 +276,7 @@ void BatchQueue::ForgetIdleCells() {
 
 void BatchQueue::Fail(const absl::Status& status, Finished& finished) {
   for (auto job = jobs_.begin(); job != jobs_.end();) {
-    Job& next = **job++;  // FailJob may take it off the list
+    Job& next = *job++;  // FailJob may take it off the list
     if (next.outcome.status.ok()) FailJob(next, status, finished);
   }
 }

@@ -10,7 +10,7 @@
 //     absl::Status ran = slice->program->Advance(slice->rows, workspace);
 //     queue.Complete(*std::move(slice), ran, seconds, now, finished);
 //   }
-//   for (auto& job : finished) job->submission.done(std::move(job->outcome));
+//   for (Job& job : finished) job.submission.done(std::move(job.outcome));
 //
 // Sequences wait under their program. A slice takes waiting sequences of one program, of all callers together, for as
 // many steps as are expected to end within `target_slice`. At the end of a slice finished sequences leave and waiting
@@ -57,10 +57,13 @@ class BatchQueue {
     // How long new sequences wait for others of their program, unless their deadline is near. 0: not at all.
     absl::Duration max_batch_delay = absl::ZeroDuration();
   };
-  using Finished = std::vector<std::unique_ptr<Job>>;
+  using Finished = RecycledList<Job>;
 
   explicit BatchQueue(Options options)
-      : options_(options), sequences_(options.max_sequences), bytes_(options.max_bytes) {}
+      : options_(options),
+        target_seconds_(absl::ToDoubleSeconds(options.target_slice)),
+        sequences_(options.max_sequences),
+        bytes_(options.max_bytes) {}
 
   // OK: the queue owns `submission`; a later call returns its job as finished. Otherwise `submission` is unchanged; the
   // codes are those of Scheduler::Schedule.
@@ -140,11 +143,12 @@ class BatchQueue {
   static constexpr int64_t kGoodSteps = 8;
 
   const Options options_;
+  const double target_seconds_;  // of a slice
   absl::Time now_ = absl::InfinitePast();
   LaneOrder order_;
   absl::flat_hash_map<const Program*, std::unique_ptr<BatchCell>> cells_;
-  RecycledList<std::unique_ptr<Job>> jobs_;
-  RecycledList<std::unique_ptr<Job>>::iterator cursor_ = jobs_.end();  // next to be looked at for cancellation
+  RecycledList<Job> jobs_;
+  RecycledList<Job>::iterator cursor_ = jobs_.end();  // next to be looked at for cancellation
   RecycledMultimap<absl::Time, Job*> by_deadline_;
   RecycledList<Lane*> held_;     // in the order of arrival
   FairBound sequences_, bytes_;  // of jobs_

@@ -74,7 +74,7 @@ void BatchQueue::LearnStretch(const Job& job, bool is_done) {
   if (left == job.row_steps) return;
   const double done = static_cast<double>(job.row_steps - left) / static_cast<double>(job.row_steps);
   // Another program's slice may come between, however short this one is.
-  const double expected = job.run_seconds * done + absl::ToDoubleSeconds(options_.target_slice);
+  const double expected = job.run_seconds * done + target_seconds_;
   const double ratio = absl::ToDoubleSeconds(now_ - job.began) / expected;
   for (const Lane& lane : job.lanes) {
     double& stretch = lane.cell->stretch;
@@ -109,7 +109,7 @@ void BatchQueue::DropExpired(Finished& finished) {
   const size_t swept = std::min(kSweptJobs, jobs_.size());  // none of them twice
   for (size_t k = 0; k < swept && !jobs_.empty(); ++k) {
     if (cursor_ == jobs_.end()) cursor_ = jobs_.begin();
-    Job& job = **cursor_++;
+    Job& job = *cursor_++;
     if (!DropIfExpired(job, finished)) MakeUrgentIfLate(job);
   }
 }

@@ -112,7 +112,7 @@ int64_t BatchQueue::RowLimit(const BatchCell& cell) const {
 
 double BatchQueue::GoodRows(const BatchCell& cell) const {
   const double step = cell.cost.step_seconds(), row = cell.cost.row_seconds();
-  const double in_time = (absl::ToDoubleSeconds(options_.target_slice) / static_cast<double>(kGoodSteps) - step) / row;
+  const double in_time = (target_seconds_ / static_cast<double>(kGoodSteps) - step) / row;
   return std::max({in_time, kRowsForStepCost * step / row, static_cast<double>(kFewRows)});
 }
 
@@ -157,7 +157,7 @@ void BatchQueue::FillFrom(Queues queues, int64_t limit, Slice& slice, Finished& 
     if (!DropIfExpired(*lane.job, finished)) {
       const int64_t rows = std::min({share, room(), static_cast<int64_t>(lane.waiting.size())});
       is_empty = is_last && rows == static_cast<int64_t>(lane.waiting.size());
-      const double expected = absl::ToDoubleSeconds(options_.target_slice) / static_cast<double>(limit);
+      const double expected = target_seconds_ / static_cast<double>(limit);
       Take(lane, rows, slice);
       slice.parts.back().charged_seconds += expected * static_cast<double>(rows);
       order_.Charge(*queue, expected * static_cast<double>(rows));
@@ -206,14 +206,13 @@ int64_t BatchQueue::StepLimit(const BatchCell& cell, const Slice& slice) const {
     }
     return fits;
   };
-  const double target = absl::ToDoubleSeconds(options_.target_slice);
-  if (seconds(longest) <= kStretch * target) return longest;
-  const int64_t fits = most_within(target, longest);
+  if (seconds(longest) <= kStretch * target_seconds_) return longest;
+  const int64_t fits = most_within(target_seconds_, longest);
   // As many steps as pay, and as many times the target; but no sequence that ends early waits for long.
   const bool is_full = static_cast<double>(slice.rows.size()) >= std::floor(GoodRows(cell));
   const int64_t most = is_full ? kStepsIfFull : kGoodSteps;
   const int64_t good = std::min({longest, most, 2 * shortest_.Get(now_)});
-  return fits >= good || !IsPatient(cell) ? fits : most_within(static_cast<double>(good) * target, good);
+  return fits >= good || !IsPatient(cell) ? fits : most_within(static_cast<double>(good) * target_seconds_, good);
 }
 
 void BatchQueue::Begin(BatchCell& cell, Slice& slice) {

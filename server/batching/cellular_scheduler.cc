@@ -53,11 +53,10 @@ uint64_t NextId() {
 void Notify(BatchQueue::Finished& finished) {
   std::optional<JoinedSends> joined;
   if (finished.size() > 1) joined.emplace();
-  for (std::unique_ptr<Job>& job : finished) {
-    job->submission.done(std::move(job->outcome));
-    job.reset();
+  for (; !finished.empty(); finished.pop_front()) {
+    Job& job = finished.front();
+    job.submission.done(std::move(job.outcome));
   }
-  finished.clear();
 }
 
 // The engine's status. Where memory for the whole slice is lacking, this frees other programs' scratch and runs the

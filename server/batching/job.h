@@ -54,7 +54,7 @@ struct Lane {
   RecycledList<Lane*>::iterator age;  // its place among the waiting lanes or, if held, among the held ones
 };
 
-struct Job : Recycled {
+struct Job {
   Submission submission;
   ScheduleOutcome outcome;
   absl::Time arrived;
@@ -68,7 +68,7 @@ struct Job : Recycled {
   bool is_probe = false;               // taken to see whether its cost is still what it was
   uint64_t timed_slice = 0;            // whose time is in the outcome already
   absl::InlinedVector<Lane, 1> lanes;  // they stay where they are once the queue has them
-  RecycledList<std::unique_ptr<Job>>::iterator place;
+  RecycledList<Job>::iterator place;   // among those that wait or run
   RecycledMultimap<absl::Time, Job*>::iterator by_deadline;
   bool has_deadline = false;
 };

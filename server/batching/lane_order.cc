@@ -74,7 +74,9 @@ void LaneOrder::Part(Lane& lane) {
 
 void LaneOrder::Enter(Lane& lane, absl::Time since) {
   LaneQueue& queue = *lane.queue;
-  if (!queue.waiting.insert(&lane).second) return;
+  const size_t before = queue.waiting.size();
+  queue.waiting.insert(queue.waiting.end(), &lane);  // mostly the one that came last ends last
+  if (queue.waiting.size() == before) return;
   lane.waiting_since = since;
   RecycledList<Lane*>& ages = AgesOf(lane);
   lane.age = ages.insert(ages.end(), &lane);
@@ -90,7 +92,11 @@ void LaneOrder::Enter(Lane& lane, absl::Time since) {
 
 void LaneOrder::Leave(Lane& lane) {
   LaneQueue& queue = *lane.queue;
-  if (queue.waiting.erase(&lane) == 0) return;
+  if (!queue.waiting.empty() && *queue.waiting.begin() == &lane) {
+    queue.waiting.erase(queue.waiting.begin());  // mostly the next one leaves
+  } else if (queue.waiting.erase(&lane) == 0) {
+    return;
+  }
   AgesOf(lane).erase(lane.age);
   Took(lane, static_cast<int64_t>(lane.waiting.size()));
   if (!queue.waiting.empty()) return;

@@ -16,10 +16,10 @@
 #include <cstdint>
 #include <memory>
 
-#include "absl/container/inlined_vector.h"
 #include "absl/functional/any_invocable.h"
 #include "absl/status/status.h"
 #include "absl/time/time.h"
+#include "base/recycled.h"
 #include "engine/engine.h"
 #include "server/admission/request_origin.h"
 #include "server/telemetry/work_metrics.h"
@@ -33,7 +33,7 @@ struct SequenceTask {
   int64_t step_work = 1;  // multiplications of one step, roughly: what a first slice is measured out by
 };
 
-using SequenceTasks = absl::InlinedVector<SequenceTask, 1>;
+using SequenceTasks = RecycledVector<SequenceTask>;
 
 // How the sequences of one request went.
 struct ScheduleOutcome {

@@ -42,7 +42,7 @@ class BatchQueueTest : public testing::Test {
       queue_.Complete(*std::move(slice), absl::OkStatus(), absl::ToDoubleSeconds(took), now_, finished_);
     }
     int good = 0;
-    for (const std::unique_ptr<Job>& job : finished_) good += job->outcome.status.ok() ? 1 : 0;
+    for (const Job& job : finished_) good += job.outcome.status.ok() ? 1 : 0;
     finished_.clear();
     return good;
   }

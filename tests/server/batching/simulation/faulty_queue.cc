@@ -83,13 +83,13 @@ void FaultyQueue::Complete(Slice slice, double seconds, absl::Time now, BatchQue
   queue_.Complete(std::move(slice), absl::OkStatus(), seconds, now, finished);
 }
 
-std::vector<size_t> FaultyQueue::Told(const BatchQueue::Finished& finished) {
-  std::vector<size_t> told;
-  for (size_t k = 0; k < finished.size(); ++k) {
+std::vector<Job*> FaultyQueue::Told(BatchQueue::Finished& finished) {
+  std::vector<Job*> told;
+  for (Job& job : finished) {
     const bool is_turn = ++calls_ % kEvery == 0;
     if (fault_ == Fault::kTellNever && is_turn) continue;
-    told.push_back(k);
-    if (fault_ == Fault::kTellTwice && is_turn) told.push_back(k);
+    told.push_back(&job);
+    if (fault_ == Fault::kTellTwice && is_turn) told.push_back(&job);
   }
   return told;
 }

@@ -35,8 +35,8 @@ class FaultyQueue {
   absl::Status Add(Submission& submission, absl::Time now);
   std::optional<Slice> Form(absl::Time now, int sharers, BatchQueue::Finished& finished);
   void Complete(Slice slice, double seconds, absl::Time now, BatchQueue::Finished& finished);
-  // Which of `finished` the simulation hears of: indices into it.
-  std::vector<size_t> Told(const BatchQueue::Finished& finished);
+  // Which of `finished` the simulation hears of.
+  std::vector<Job*> Told(BatchQueue::Finished& finished);
 
   const BatchQueue& queue() const { return queue_; }
 

@@ -69,7 +69,7 @@ class Run {
   }
 
   void Tell(BatchQueue::Finished finished) {
-    for (const size_t k : queue_.Told(finished)) finished[k]->submission.done(finished[k]->outcome);
+    for (Job* job : queue_.Told(finished)) job->submission.done(job->outcome);
   }
 
   // Hands slices to idle workers.
