@@ -16,6 +16,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "base/elements.h"
+#include "base/recycled.h"
 #include "engine/engine.h"
 #include "engine/op/stack.h"
 #include "server/admission/byte_budget.h"
@@ -42,7 +43,7 @@ struct WipeState {
 // and direction. Handles are never changed once they are here; runs that start from one may share it.
 using LayerStates = absl::InlinedVector<std::shared_ptr<const State>, 1>;
 // The states of each layer.
-using RunStates = absl::InlinedVector<LayerStates, 1>;
+using RunStates = RecycledVector<LayerStates>;
 
 // --- models ---
 
@@ -106,7 +107,7 @@ struct OutputTensor {
   Elements bytes;
 };
 
-using OutputTensors = absl::InlinedVector<OutputTensor, 3>;  // an LSTM's
+using OutputTensors = RecycledVector<OutputTensor>;
 
 struct InferReply {
   OutputTensors outputs;

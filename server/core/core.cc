@@ -65,13 +65,13 @@ absl::StatusOr<ByteBudget::Share> Core::TakeMemory(uint64_t caller, int64_t byte
                                  "; send it again later"));
 }
 
-absl::StatusOr<InferRunPtr> Core::Reserve(std::shared_ptr<const ResolvedModel> model, RunPlan plan,
+absl::StatusOr<InferRunPtr> Core::Reserve(std::shared_ptr<const ResolvedModel> model, RunPlan&& plan,
                                           const RequestOrigin& origin) {
   const RouteLoad load = {.rows = plan.rows, .steps = LongestRow(plan)};
   const int64_t bytes = RunBytes(model->model->stack(), plan);
   ASSIGN_OR_RETURN(ByteBudget::Share share, TakeMemory(origin.caller_id, bytes));
-  return std::make_unique<InferRun>(
-      AcceptedCall{origin, std::move(model), std::move(plan), load, bytes, std::move(share), bytes > kLongBytes});
+  return std::make_unique<InferRun>(origin, std::move(model), std::move(plan), load, bytes, std::move(share),
+                                    bytes > kLongBytes);
 }
 
 absl::StatusOr<Routes> Core::Choose(const ResolvedModel& model, const RouteLoad& load) {
@@ -146,7 +146,7 @@ absl::StatusOr<RunPlan> Core::Plan(const ResolvedModel& model, std::span<const N
   return plan;
 }
 
-absl::StatusOr<InferRunPtr> Core::AcceptPinned(PinnedModelPtr pinned, RunPlan plan, const RequestOrigin& origin) {
+absl::StatusOr<InferRunPtr> Core::AcceptPinned(PinnedModelPtr pinned, RunPlan&& plan, const RequestOrigin& origin) {
   ASSIGN_OR_RETURN(InferRunPtr run, Reserve(pinned, std::move(plan), origin));
   AcceptedCall& accepted = run->call();
   accepted.verify = pinned->second != nullptr && options_.verifier->Sample();
@@ -167,20 +167,20 @@ void Core::Count(EngineSet& set, std::string_view label) const {
 }
 
 void Core::Start(InferRunPtr run, InferDone done) {
-  absl::Status made = OrOutOfMemory([&] {
+  absl::Status ready = OrOutOfMemory([&] {
     run->MakeMemory();
     return absl::OkStatus();
   });
-  if (!made.ok()) {
-    run.reset();
-    return done(std::move(made));
+  if (const AcceptedCall& call = run->call(); ready.ok() && !run->is_over() && call.pinned == nullptr) {
+    absl::StatusOr<EngineSet> engines = EnginesOf(*call.resolved, call.routes);
+    if (engines.ok()) {
+      Count(*engines, call.resolved->label);
+      run->UseEngines(*std::move(engines));
+    } else {
+      ready = engines.status();
+    }
   }
-  absl::StatusOr<EngineSet> engines(absl::in_place);
-  if (const AcceptedCall& call = run->call(); !run->is_over() && call.pinned == nullptr) {
-    engines = EnginesOf(*call.resolved, call.routes);
-    if (engines.ok()) Count(*engines, call.resolved->label);
-  }
-  InferRun::Start(std::move(run), std::move(engines), &router_, scheduler_, std::move(done));
+  InferRun::Start(std::move(run), std::move(ready), &router_, scheduler_, std::move(done));
 }
 
 }  // namespace rnnserve

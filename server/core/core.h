@@ -66,7 +66,7 @@ class Core {
   absl::StatusOr<RunPlan> Plan(const ResolvedModel& model, std::span<const NamedTensor> inputs,
                                std::span<const std::string> outputs) const;
   // Sets memory aside. The states are the caller's to set.
-  absl::StatusOr<InferRunPtr> AcceptPinned(PinnedModelPtr pinned, RunPlan plan, const RequestOrigin& origin);
+  absl::StatusOr<InferRunPtr> AcceptPinned(PinnedModelPtr pinned, RunPlan&& plan, const RequestOrigin& origin);
   // `done` is called exactly once: on this thread for refusals and empty cases, else on a scheduler thread.
   void Run(InferRunPtr run, InferDone done);
 
@@ -93,7 +93,7 @@ class Core {
 
  private:
   // `plan` of `model`, with memory set aside for a run of it.
-  absl::StatusOr<InferRunPtr> Reserve(std::shared_ptr<const ResolvedModel> model, RunPlan plan,
+  absl::StatusOr<InferRunPtr> Reserve(std::shared_ptr<const ResolvedModel> model, RunPlan&& plan,
                                       const RequestOrigin& origin);
   // The engine of each layer.
   absl::StatusOr<Routes> Choose(const ResolvedModel& model, const RouteLoad& load);

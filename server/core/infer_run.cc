@@ -50,14 +50,12 @@ void InferRun::MakeMemory() {
   MakeStage();
 }
 
-void InferRun::Start(InferRunPtr run, absl::StatusOr<EngineSet> engines, Router* router, Scheduler* scheduler,
-                     InferDone done) {
+void InferRun::Start(InferRunPtr run, absl::Status ready, Router* router, Scheduler* scheduler, InferDone done) {
   run->router_ = router;
   run->scheduler_ = scheduler;
   run->done_ = std::move(done);
-  if (!engines.ok()) return End(std::move(run), engines.status());
+  if (!ready.ok()) return End(std::move(run), std::move(ready));
   if (!run->is_over()) {
-    run->own_engines_ = *std::move(engines);
     run->engines_ = run->call_.pinned == nullptr ? &run->own_engines_ : &run->call_.pinned->engines;
   }
   Next(std::move(run));

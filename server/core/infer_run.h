@@ -4,9 +4,10 @@
 // pipeline, a map: the sequences of different requests meet in each stage's programs, and a deadline or cancellation
 // between stages ends the run before the next one is paid for.
 //
-//   auto run = std::make_unique<InferRun>(std::move(call));
+//   auto run = std::make_unique<InferRun>(origin, model, plan, ...);      // an AcceptedCall
 //   run->MakeMemory();
-//   InferRun::Start(std::move(run), std::move(engines), &router, &scheduler, done);
+//   run->UseEngines(std::move(engines));
+//   InferRun::Start(std::move(run), ready, &router, &scheduler, done);
 //
 // Without a scheduler, once there is memory:
 //
@@ -38,7 +39,9 @@ using InferRunPtr = std::unique_ptr<InferRun>;
 
 class InferRun : public Recycled {
  public:
-  explicit InferRun(AcceptedCall&& call) : call_(std::move(call)) {}
+  // Of an AcceptedCall's members.
+  template <typename... Members>
+  explicit InferRun(Members&&... members) : call_{std::forward<Members>(members)...} {}
   InferRun(const InferRun&) = delete;
   InferRun& operator=(const InferRun&) = delete;
 
@@ -53,11 +56,12 @@ class InferRun : public Recycled {
   bool is_over() const { return sequences_.empty() && !in_map_; }
   bool in_map() const { return in_map_; }
 
-  // Goes on until all stages are done or something fails. `engines` run it; none where the call is pinned, or over. An
-  // error ends it at once. Destroys the run before it calls `done`: the run points into the caller's message, which the
-  // caller may free. `router` and `scheduler` outlive the run; the router is told what has run.
-  static void Start(InferRunPtr run, absl::StatusOr<EngineSet> engines, Router* router, Scheduler* scheduler,
-                    InferDone done);
+  // Of a call that is neither pinned nor over.
+  void UseEngines(EngineSet engines) { own_engines_ = std::move(engines); }
+  // Goes on until all stages are done or something fails; `ready`: an error ends it at once. Destroys the run before it
+  // calls `done`: the run points into the caller's message, which the caller may free. `router` and `scheduler` outlive
+  // the run; the router is told what has run.
+  static void Start(InferRunPtr run, absl::Status ready, Router* router, Scheduler* scheduler, InferDone done);
 
   // Makes the states. `programs` holds those of each layer, one a direction, and outlives the run. A state that cannot
   // be made or gone on from fails this call here: inside a batch it would fail the others'.

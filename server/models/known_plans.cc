@@ -22,8 +22,8 @@ std::optional<RunPlan> KnownPlans::Find(std::span<const NamedTensor> inputs, std
     if (known.bytes != tensor.data.size() || known.type != tensor.type || known.shape != tensor.shape) continue;
     if (known.input != inputs.front().name || !(known.options == options)) continue;
     if (!std::ranges::equal(known.wanted, wanted)) continue;
-    RunPlan plan = known.plan;
-    plan.x = tensor;
+    std::optional<RunPlan> plan(known.plan);
+    plan->x = tensor;
     return plan;
   }
   return std::nullopt;

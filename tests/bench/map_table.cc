@@ -105,7 +105,8 @@ absl::Status RunOnce(const Loaded& loaded, const RunPlan& plan, std::vector<doub
   ByteBudget budget(int64_t{1} << 40);
   ResolvedModel model;
   model.model = loaded.model;
-  InferRun run({{}, std::make_shared<const ResolvedModel>(std::move(model)), plan, {}, 0, *budget.Take(0, 0)});
+  InferRun run(RequestOrigin(), std::make_shared<const ResolvedModel>(std::move(model)), plan, RouteLoad(), 0,
+               *budget.Take(0, 0));
   run.MakeMemory();
   while (!run.is_over()) {
     absl::StatusOr<SequenceTasks> tasks = run.StartStage(loaded.programs);

@@ -29,7 +29,7 @@ struct Outcome {
   // Of a durable session: the last number that the store has; else 0.
   uint64_t durable_number = 0;
 };
-using OutcomeDone = absl::AnyInvocable<void(Outcome)>;
+using OutcomeDone = absl::AnyInvocable<void(Outcome&&)>;
 
 // What asks: each stream attaches to each of its sessions once, each numbered call attaches anew. A larger one is
 // newer.
@@ -53,7 +53,7 @@ struct Claim {
   // The operation's own mistake; reported once its number is known to be new.
   absl::Status fault;
   // Called once when this operation is next to be computed, with exclusive use of the session.
-  absl::AnyInvocable<void(Lease)> granted;
+  absl::AnyInvocable<void(Lease&&)> granted;
   // Called exactly once. Neither is called with a lock held; both may be called during Acquire.
   OutcomeDone done;
 };

@@ -138,13 +138,13 @@ class Session final : public std::enable_shared_from_this<Session> {
     void operator()() { done(std::move(outcome)); }
   };
   struct GrantCall {
-    absl::AnyInvocable<void(Lease)> granted;
+    absl::AnyInvocable<void(Lease&&)> granted;
     Lease lease;
     void operator()() { granted(std::move(lease)); }
   };
   // The usual ones need no memory of their own.
   using Call = std::variant<AnswerCall, GrantCall, absl::AnyInvocable<void()>>;
-  using Calls = std::vector<Call, RecycledAllocator<Call>>;
+  using Calls = RecycledVector<Call>;
 
   // A change waits here from acceptance to its commit, a read until its number is applied.
   struct Entry {

@@ -29,7 +29,7 @@ void SessionCore::RefuseUnfound(absl::Status why, OperationDone done) {
   done(std::move(answer));
 }
 
-void SessionCore::Apply(OperationCall call, OperationDone done) {
+void SessionCore::Apply(OperationCall&& call, OperationDone done) {
   absl::StatusOr<SessionPtr> session = sessions_->Find(call.session, call.tenant);
   if (session.ok()) {
     const Attachment attachment = AttachmentOf(call, (*session)->key().id, /*is_here=*/true);
@@ -46,7 +46,7 @@ void SessionCore::Apply(OperationCall call, OperationDone done) {
       });
 }
 
-void SessionCore::ApplyTo(const SessionPtr& session, Attachment attachment, OperationCall call, OperationDone done) {
+void SessionCore::ApplyTo(const SessionPtr& session, Attachment attachment, OperationCall&& call, OperationDone done) {
   Claim claim;
   claim.number = call.number;
   claim.owner_epoch = call.owner_epoch;
@@ -78,8 +78,8 @@ void SessionCore::ApplyTo(const SessionPtr& session, Attachment attachment, Oper
   }
   claim.digest = *run->digest();
   claim.reply_bytes = run->reply_bytes();
-  claim.granted = [run](Lease lease) { run->Start(std::move(lease)); };
-  claim.done = [run = std::move(run)](Outcome outcome) { run->Answer(std::move(outcome)); };
+  claim.granted = [run](Lease&& lease) { run->Start(std::move(lease)); };
+  claim.done = [run = std::move(run)](Outcome&& outcome) { run->Answer(std::move(outcome)); };
   sessions_->Acquire(session, std::move(claim));
 }
 

@@ -42,7 +42,7 @@ class SessionCore {
 
   // Hashes and packs weights: not on the poller thread.
   void Open(OpenCall call, OpenDone done);
-  void Apply(OperationCall call, OperationDone done);
+  void Apply(OperationCall&& call, OperationDone done);
   void GetState(ReadCall call, StateDone done);
   void Checkpoint(ReadCall call, std::string name, NumbersDone done);
   void Fork(ForkCall call, ForkDone done);
@@ -78,7 +78,7 @@ class SessionCore {
                 SessionStatePtr state, Session::Terms terms, OpenDone done);
   void Opened(OpenedSession opened, bool attach, OpenDone done);
   // `attachment`: of the stream or call.
-  void ApplyTo(const SessionPtr& session, Attachment attachment, OperationCall call, OperationDone done);
+  void ApplyTo(const SessionPtr& session, Attachment attachment, OperationCall&& call, OperationDone done);
   void RefuseUnfound(absl::Status why, OperationDone done);
   Attachment AttachmentOf(const OperationCall& call, const SessionId& id, bool is_here);
   // Reads the session of that key, wherever it is.

@@ -16,9 +16,7 @@ namespace {
 
 class Hasher {
  public:
-  Hasher() { XXH3_128bits_reset(&state_); }
-
-  // Small ones are collected: xxhash takes bytes in one piece for less.
+  // What is small together is collected: xxhash takes bytes in one piece for less.
   void Bytes(const void* data, size_t size) {
     if (size > kCollected - collected_) {
       Flush();
@@ -106,19 +104,25 @@ class Hasher {
   }
 
   Digest Finish() {
+    if (!is_begun_) {
+      const XXH128_hash_t hash = XXH3_128bits(bytes_, collected_);
+      return {hash.high64, hash.low64};
+    }
     Flush();
     const XXH128_hash_t hash = XXH3_128bits_digest(&state_);
     return {hash.high64, hash.low64};
   }
 
  private:
-  static constexpr size_t kCollected = 256;
+  static constexpr size_t kCollected = 1024;
 
   void Flush() {
+    if (!std::exchange(is_begun_, true)) XXH3_128bits_reset(&state_);
     XXH3_128bits_update(&state_, bytes_, collected_);
     collected_ = 0;
   }
 
+  bool is_begun_ = false;  // state_ has what came before bytes_
   XXH3_state_t state_;
   unsigned char bytes_[kCollected];
   size_t collected_ = 0;

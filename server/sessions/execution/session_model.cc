@@ -50,8 +50,12 @@ const State* SessionModel::HandleOf(const SessionState& state, size_t layer, int
 
 RunStates SessionModel::ToRun(const SessionState& state) const {
   const auto rows = static_cast<size_t>(state.rows);
-  RunStates states(layers(), LayerStates(rows));
-  for (size_t layer = 0; layer < layers() && !state.handles.empty(); ++layer) {
+  RunStates states(layers());
+  for (size_t layer = 0; layer < layers(); ++layer) {
+    if (state.handles.empty()) {
+      states[layer].resize(rows);
+      continue;
+    }
     const auto* first = state.handles.begin() + static_cast<std::ptrdiff_t>(layer * rows);
     states[layer].assign(first, first + static_cast<std::ptrdiff_t>(rows));
     if (!is_narrow()) continue;

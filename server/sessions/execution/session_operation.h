@@ -88,6 +88,6 @@ struct ApplyReply : Outcome {
   std::optional<ByteBudget::Share> memory = {};
 };
 
-using OperationDone = absl::AnyInvocable<void(ApplyReply)>;
+using OperationDone = absl::AnyInvocable<void(ApplyReply&&)>;
 
 }  // namespace rnnserve

@@ -54,7 +54,7 @@ absl::Status SessionRun::PrepareOp(const ChunkOp& op) {
   return absl::OkStatus();
 }
 
-void SessionRun::Start(Lease lease) {
+void SessionRun::Start(Lease&& lease) {
   lease_.emplace(std::move(lease));
   if (!std::holds_alternative<CloseOp>(call_.kind)) {
     if (absl::Status goes_on = model_->CanGoOn(); !goes_on.ok()) return End(std::move(goes_on));
@@ -110,7 +110,7 @@ absl::StatusOr<Change> SessionRun::FinishChunk(absl::StatusOr<InferReply>&& repl
   return change;
 }
 
-void SessionRun::Answer(Outcome outcome) {
+void SessionRun::Answer(Outcome&& outcome) {
   ApplyReply answer{std::move(outcome), /*has_numbers=*/true};
   answer.result = std::static_pointer_cast<const OperationResult>(std::move(answer.reply));
   if (model_->counters() != nullptr) answer.calls = model_->counters()->calls;

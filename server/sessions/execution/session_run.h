@@ -16,7 +16,7 @@ namespace rnnserve {
 
 class SessionRun : public std::enable_shared_from_this<SessionRun> {
  public:
-  SessionRun(SessionModelPtr model, OperationCall call, Core* core, int64_t max_rows, OperationDone done)
+  SessionRun(SessionModelPtr model, OperationCall&& call, Core* core, int64_t max_rows, OperationDone done)
       : model_(std::move(model)), call_(std::move(call)), core_(core), max_rows_(max_rows), done_(std::move(done)) {}
 
   // What can be said without the session's state: whether the operation is well formed, what it says, and how large its
@@ -26,11 +26,11 @@ class SessionRun : public std::enable_shared_from_this<SessionRun> {
   // The digest of the operation. Nothing: there was no memory to make it.
   const std::optional<Digest>& digest() const { return digest_; }
   // With the lease. Keeps itself alive.
-  void Start(Lease lease);
+  void Start(Lease&& lease);
 
   // Tells the caller, once the run is over or if it was answered without one.
-  void Answer(Outcome outcome);
-  void Answer(ApplyReply answer) { done_(std::move(answer)); }
+  void Answer(Outcome&& outcome);
+  void Answer(ApplyReply&& answer) { done_(std::move(answer)); }
 
  private:
   void SetMemoryAside(ApplyReply& answer);
