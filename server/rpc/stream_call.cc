@@ -132,6 +132,8 @@ void StreamCall::SendLastCopy(std::span<const uint8_t> part, std::optional<ByteB
       outbox_.Copy(part, std::move(held));
     }
     Added(part.size());
+  } else {
+    held.reset();  // while the stream, and with it what it is a share of, is sure to be there
   }
   Ended();
 }

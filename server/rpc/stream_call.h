@@ -165,7 +165,7 @@ class StreamCall : public std::enable_shared_from_this<StreamCall> {
 
   // A part of a message to the caller; `held` goes when it has left. From any thread.
   void Send(grpc::Slice part, std::optional<ByteBudget::Share> held = {});
-  // The same, of a method that joins parts, by a copy: for small ones. Then EndWork.
+  // The same, of a method that joins parts, by a copy: for small ones. Then EndWork; the caller keeps the call.
   void SendLastCopy(std::span<const uint8_t> part, std::optional<ByteBudget::Share> held);
 
   // Whether replies were left that the caller has not taken and never will.

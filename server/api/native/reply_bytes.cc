@@ -28,12 +28,14 @@ auto Fill(const OperationHead& head, const ApplyReply& answer) {
     wire::Duration(sink, OperationReply::kQueueTimeFieldNumber, result.queue_time);
     wire::Duration(sink, OperationReply::kComputeTimeFieldNumber, result.compute_time);
     wire::Number(sink, OperationReply::kRepeatedReplyFieldNumber, answer.repeated ? 1 : 0);
+    if (!result.final_state.empty()) {
+      wire::Part(sink, OperationReply::kFinalStateFieldNumber, [&](auto& part) {
+        for (const OutputTensor& tensor : result.final_state) {
+          wire::Tensor(part, v1::StateTensors::kTensorsFieldNumber, tensor);
+        }
+      });
+    }
     wire::Number(sink, OperationReply::kDurableNumberFieldNumber, answer.durable_number);
-    if (result.final_state.empty()) return;
-    wire::Part(sink, OperationReply::kFinalStateFieldNumber, [&](auto& part) {
-      for (const OutputTensor& tensor : result.final_state)
-        wire::Tensor(part, v1::StateTensors::kTensorsFieldNumber, tensor);
-    });
   };
 }
 

@@ -23,8 +23,9 @@ namespace {
 constexpr size_t kMaxPollerBytes = 1 << 20;
 // Larger messages are few, and their bytes are guarded before they are parsed (ParseBytes).
 constexpr size_t kMaxPlainBytes = 64 << 10;
-// Replies of up to so many bytes are copied into blocks of the stream (Outbox).
-constexpr size_t kMostCopiedBytes = 4 << 10;
+// Replies of up to about 4 KiB are copied into blocks of the stream (Outbox); some room more for what WritePart counts
+// too much.
+constexpr size_t kMostCopiedBytes = (4 << 10) + 512;
 
 }  // namespace
 
@@ -60,7 +61,7 @@ class SessionStream::Message : public Recycled {
     if (bytes.Length() <= kMaxPlainBytes) {
       bytes_ = BytesOf(bytes);
       if (ReadPlainChunks(bytes_.view(), chunks_)) return absl::OkStatus();
-      chunks_.clear();
+      chunks_ = PlainChunks();
       bytes_ = Elements();
     }
     request_ = google::protobuf::Arena::CreateMessage<v1::StreamRequest>(&arena_.emplace(block_, sizeof(block_)));

@@ -10,6 +10,7 @@
 #include <memory>
 #include <string_view>
 #include <type_traits>
+#include <utility>
 
 namespace rnnserve {
 namespace {

@@ -47,6 +47,28 @@ TEST(FairBound, LetsAnythingInWhenNothingIsTaken) {
   EXPECT_TRUE(bound.Fits(2, 101));
 }
 
+TEST(FairBound, KnowsCallersThatComeAndGoInTurns) {
+  constexpr uint64_t kCallers = 500;
+  FairBound bound(1 << 20);
+  for (uint64_t caller = 0; caller < kCallers; ++caller) {
+    bound.Take(caller, 2);
+    bound.Take(0, 1);
+    EXPECT_EQ(bound.held(caller), caller == 0 ? 3 : 2);
+    bound.Release(caller / 2, 1);  // of an entry that others have moved
+    bound.Take(caller / 2, 1);
+  }
+  EXPECT_EQ(bound.held(0), static_cast<int64_t>(kCallers + 2));
+  for (uint64_t caller = 1; caller < kCallers; ++caller) {
+    bound.Release(caller, 2);
+    EXPECT_EQ(bound.held(caller), 0);
+    bound.Release(0, 1);
+    bound.Take(caller, 1);
+    bound.Release(caller, 1);
+  }
+  EXPECT_EQ(bound.held(0), 3);
+  EXPECT_EQ(bound.used(), 3);
+}
+
 TEST(FairBound, ASmallBoundKeepsNothing) {
   FairBound bound(2);
   EXPECT_TRUE(Takes(bound, 1, 1));

@@ -4,6 +4,8 @@
 
 #include <gtest/gtest.h>
 
+#include <limits>
+#include <memory>
 #include <random>
 #include <span>
 #include <string>
@@ -71,6 +73,14 @@ std::string AsPart(const v1::Operation& operation, const ApplyReply& answer) {
   }
 }
 
+void ExpectMessage(const v1::Operation& operation, const ApplyReply& answer, uint32_t which) {
+  const std::string message = AsMessage(operation, answer);
+  EXPECT_EQ(AsBytes(operation, answer), message) << which;
+  v1::StreamResponse response;
+  ASSERT_TRUE(response.add_replies()->ParseFromString(message));
+  EXPECT_EQ(AsPart(operation, answer), response.SerializeAsString()) << which;
+}
+
 TEST(AnswerBytesTest, AreThoseOfTheMessage) {
   for (uint32_t seed = 0; seed < 500; ++seed) {
     Chance chance(seed);
@@ -90,11 +100,29 @@ TEST(AnswerBytesTest, AreThoseOfTheMessage) {
     answer.number = chance.Half() ? 0 : chance.Number();
     answer.result = std::move(result);
     answer.repeated = chance.Half();
-    const std::string message = AsMessage(operation, answer);
-    EXPECT_EQ(AsBytes(operation, answer), message) << "seed " << seed;
-    v1::StreamResponse response;
-    ASSERT_TRUE(response.add_replies()->ParseFromString(message));
-    EXPECT_EQ(AsPart(operation, answer), response.SerializeAsString()) << "seed " << seed;
+    ExpectMessage(operation, answer, seed);
+  }
+}
+
+// Nothing that a number or a duration may be takes more than the room that is counted for it.
+TEST(AnswerBytesTest, FitTheirRoomWhereAllNumbersAreTheLargest) {
+  constexpr uint64_t kMost = std::numeric_limits<uint64_t>::max();
+  for (const size_t tensors : {0, 1, 3, 40}) {
+    v1::Operation operation;
+    operation.set_number(kMost);
+    auto result = std::make_shared<OperationResult>();
+    const OutputTensor tensor = {"", DataType::kBFloat16, Shape(8, -1), Elements()};
+    result->outputs.assign(tensors, tensor);
+    result->final_state.assign(tensors, tensor);
+    result->queue_time = result->compute_time = absl::Nanoseconds(std::numeric_limits<int64_t>::min());
+    ApplyReply answer;
+    answer.has_numbers = true;
+    answer.numbers = {kMost - 1, kMost};
+    answer.number = kMost;
+    answer.durable_number = kMost;
+    answer.repeated = true;
+    answer.result = std::move(result);
+    ExpectMessage(operation, answer, static_cast<uint32_t>(tensors));
   }
 }
 

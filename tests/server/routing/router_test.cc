@@ -310,7 +310,11 @@ TEST(RoutingTable, ForgetsTheCellsNotAskedForTheLongest) {
   const auto most = static_cast<int64_t>(RoutingTable::kMostCells);
   for (int64_t units = 1; units <= most; ++units) table.Put(key(units), {}, {{&engine, 1.0}});
   EXPECT_NE(table.Find(key(1), {}).costs, nullptr);
+  table.Shared(key(2), 5);
+  EXPECT_GT(table.others(key(2)), 0);
   table.Put(key(most + 1), {}, {{&engine, 1.0}});
+  table.Shared(key(2), 5);  // the one that was told of last has gone
+  EXPECT_EQ(table.others(key(2)), 0);
   EXPECT_EQ(table.cells(), RoutingTable::kMostCells);
   EXPECT_NE(table.Find(key(1), {}).costs, nullptr);
   EXPECT_EQ(table.Find(key(2), {}).costs, nullptr);
