@@ -4,8 +4,7 @@
 //
 //   class Run : public Recycled { ... };                      // new Run, std::make_unique<Run>
 //   auto result = MakeRecycled<Result>(...);                  // std::make_shared, recycled
-//   RecycledList<Entry> entries;                              // its nodes; RecycledVector, RecycledSet,
-//   RecycledMultimap
+//   RecycledList<Entry> entries;                              // its nodes; also a vector, a set, a multimap
 //
 // Each thread keeps a few blocks of each size; more go to all threads, as a batch, and what is too much to the
 // allocator. Blocks above kMostRecycledBytes are the allocator's, and all of them under a sanitizer, which shall see

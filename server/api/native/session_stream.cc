@@ -182,7 +182,7 @@ void SessionStream::Finish(PendingOperation pending, ApplyReply&& answer) {
   }
   const std::shared_ptr<StreamCall> call = pending.message().call();
   call->RecordOperation(answer.status, head.request_id, pending.message().arrived(), answer.calls);
-  pending.Release();
+  pending.Release();  // before the stream may end, and the handler with it
   call->SendLastCopy(part, std::move(answer.memory));
 }
 
