@@ -43,6 +43,10 @@ void JoinedSends::AtEnd(void (*end)(void*), void* of) {
   current->of_ = of;
 }
 
+void JoinedSends::LetGo() {
+  if (current != nullptr) current->Flush();
+}
+
 ssize_t JoinedSends::Send(int fd, const msghdr* message, int flags) {
   const bool joins = current != nullptr && BytesOf(*message) <= kMostBytes;
   // The next one may be as large, and is written first: what waits would wait for that, too.

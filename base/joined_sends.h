@@ -30,6 +30,9 @@ class JoinedSends {
   // sendmsg, which leaves bytes to the thread's JoinedSends if there is one.
   static ssize_t Send(int fd, const msghdr* message, int flags);
 
+  // Lets go what waits in the thread's JoinedSends.
+  static void LetGo();
+
  private:
   void Keep(int fd);
   // Lets the bytes go.

@@ -54,14 +54,15 @@ GrpcServer::Options ServerOptions(Metrics& metrics, CellularScheduler& scheduler
   options.max_connection_age_grace = ConnectionAgeGrace();
   options.admission = {absl::GetFlag(FLAGS_max_calls), absl::GetFlag(FLAGS_max_bytes_in_flight), memory};
   options.streams.max_streams = absl::GetFlag(FLAGS_max_calls);
+  options.streams.max_beside = AvailableCpus().count - 1;
   options.streams.max_age = StreamAge();
   options.max_call_duration = absl::GetFlag(FLAGS_max_call_duration);
   options.max_send_duration = std::min(options.max_send_duration, options.max_call_duration);
   options.work_waiting = [&scheduler] { return scheduler.collected(); };
-  options.work_unfinished = [&scheduler] { return scheduler.load().submissions; };
+  options.work_unfinished = [&scheduler] { return scheduler.load().submissions + scheduler.collected(); };
   // With one CPU the caller could not run meanwhile to send its next call.
   if (AvailableCpus().count <= 1) options.max_busy_poll = absl::ZeroDuration();
-  options.run_work = [&scheduler](int64_t callers) { scheduler.RunCollected(callers); };
+  options.run_work = [&scheduler](int64_t callers, bool goes_on) { scheduler.RunCollected(callers, goes_on); };
   return options;
 }
 

@@ -160,7 +160,7 @@ struct GrpcServer::Parts {
                options.max_busy_poll),
         line(LineOptions({}, options, quota), &admission, poller.queue()),
         stream_line(LineOptions(MessageLine::ForStreams(), options, quota), &admission, poller.queue()),
-        preparation(options.preparation_threads),
+        preparation(options.preparation_threads, [this](bool collects) { poller.CollectBeside(collects); }),
         health(options.max_health_watches, requests),
         streams(StreamParts(options.streams)),
         transfers(StreamParts(TransferLimits(options))),

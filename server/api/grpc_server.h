@@ -65,11 +65,11 @@ class GrpcServer {
     StreamLimits streams = {};
     // Uploads and downloads of models at once, and the time that they may take, max_call_duration at most.
     StreamLimits transfers = {.max_streams = 16, .max_pause = absl::Seconds(30)};
-    // Short slices of the scheduler, which the poller thread runs between events: the number of calls that have added
-    // to them, and the function that runs them. `callers`: how many call (BusyPoll::callers).
+    // Short slices of the scheduler, which the poller thread runs between events, and a preparation thread for a
+    // message of many operations (Poller::Work).
     std::function<int64_t()> work_waiting = [] { return 0; };
     std::function<int64_t()> work_unfinished = [] { return 0; };
-    std::function<void(int64_t callers)> run_work = [](int64_t) {};
+    std::function<void(int64_t callers, bool goes_on)> run_work = [](int64_t, bool) {};
     // How long the poller thread busy-polls for few callers' next call before it sleeps (BusyPoll).
     absl::Duration max_busy_poll = absl::Microseconds(200);
     // Watch calls of grpc.health.v1 at once.

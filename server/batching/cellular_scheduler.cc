@@ -25,7 +25,7 @@ constexpr std::chrono::seconds kWorkspaceCheckPeriod(1);
 constexpr int kShortSlicesInARow = 4;
 constexpr absl::Duration kMostInARow = absl::Milliseconds(2);
 // With more of them both threads have enough to do, and workers run beside the thread that collects.
-constexpr int64_t kRowsThatCount = 32;
+constexpr int64_t kRowsThatCount = 64;
 
 BatchQueue::Options WithWorkers(BatchQueue::Options options) {
   options.workers = std::max(options.workers, 1);
@@ -39,7 +39,7 @@ absl::Status ShuttingDown() {
 // What a thread that calls RunCollected keeps.
 struct Collector {
   uint64_t scheduler_id = 0;  // the scheduler it collects for; 0: none
-  int64_t collected = 0;
+  std::vector<Submission> submissions;
   WorkspaceCache workspaces{kWorkspacesPerWorker};
 };
 thread_local Collector collector;
@@ -106,24 +106,44 @@ CellularScheduler::~CellularScheduler() {
 }
 
 absl::Status CellularScheduler::Schedule(Submission&& submission) {
+  if (collector.scheduler_id == id_) {
+    collector.submissions.push_back(std::move(submission));
+    return absl::OkStatus();
+  }
   const absl::Time now = SteadyNow();
   MutexLock lock(mutex_);
-  if (stopping_ || aborted_) return ShuttingDown();
-  absl::Status status = queue_.Add(submission, now);
-  if (!status.ok()) return status;
-  if (collector.scheduler_id == id_) {
-    ++collector.collected;
-  } else {
-    WakeAnother();
-  }
+  absl::Status status = Add(submission, now);
+  if (status.ok()) WakeAnother();
   return status;
 }
 
-int64_t CellularScheduler::collected() const { return collector.scheduler_id == id_ ? collector.collected : 0; }
+absl::Status CellularScheduler::Add(Submission& submission, absl::Time now) {
+  if (stopping_ || aborted_) return ShuttingDown();
+  return queue_.Add(submission, now);
+}
 
-void CellularScheduler::RunCollected(int64_t callers) {
+int64_t CellularScheduler::collected() const {
+  return collector.scheduler_id == id_ ? static_cast<int64_t>(collector.submissions.size()) : 0;
+}
+
+void CellularScheduler::AddCollected(MutexLock& lock, absl::Time now) {
+  // What is refused may be followed by another request.
+  for (size_t k = 0; k < collector.submissions.size(); ++k) {
+    absl::Status owned =
+        OrOutOfMemory([&]() ABSL_NO_THREAD_SAFETY_ANALYSIS { return Add(collector.submissions[k], now); });
+    // Without `done`, memory ran out after the queue had taken it over, and the queue has it.
+    if (owned.ok() || !collector.submissions[k].done) continue;
+    lock.unlock();
+    Submission refused = std::move(collector.submissions[k]);
+    refused.done({.status = std::move(owned)});
+    refused = {};
+    lock.lock();
+  }
+  collector.submissions.clear();
+}
+
+void CellularScheduler::RunCollected(int64_t callers, bool goes_on) {
   collector.scheduler_id = id_;
-  collector.collected = 0;
   const absl::Duration short_slice = callers <= 1   ? short_slices_.of_lone_caller
                                      : callers == 2 ? short_slices_.of_two_callers
                                                     : short_slices_.among_several;
@@ -132,6 +152,7 @@ void CellularScheduler::RunCollected(int64_t callers) {
   may_be_alone_ = callers <= 2;
   const absl::Time begin = SteadyNow();
   absl::Time now = begin;
+  AddCollected(lock, now);
   // Others wait for this thread.
   const absl::Duration most = std::min(kShortSlicesInARow * short_slice, kMostInARow);
   while (queue_.has_waiting() && now - begin < most) {
@@ -143,10 +164,10 @@ void CellularScheduler::RunCollected(int64_t callers) {
     if (slice) RunSlice(lock, *std::move(slice), collector.workspaces, finished);
     NotifyUnlocked(lock, finished);
     now = SteadyNow();
+    AddCollected(lock, now);  // what followed, as layers of the same calls
   }
-  // What followed in the meantime, layers of the same calls, has run.
-  if (!queue_.has_waiting()) collector.collected = 0;
   WakeAnother();
+  if (!goes_on) collector.scheduler_id = 0;
 }
 
 void CellularScheduler::Abort() {

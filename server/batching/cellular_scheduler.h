@@ -41,7 +41,7 @@ struct ShortSlices {
   absl::Duration of_lone_caller = absl::Microseconds(1500);
   absl::Duration of_two_callers = std::min(of_lone_caller, absl::Microseconds(250));
   absl::Duration among_several = std::min(of_lone_caller, absl::Microseconds(60));
-  absl::Duration each_row_more = among_several / 30;  // among several
+  absl::Duration each_row_more = among_several / 20;  // among several
 };
 
 class CellularScheduler final : public Scheduler {
@@ -55,9 +55,11 @@ class CellularScheduler final : public Scheduler {
   absl::Status Schedule(Submission&& submission) override;
   QueueLoad load() const override;
 
-  // Runs short slices of what waits on this thread, and leaves the rest to the workers. From the first call on this
-  // thread must call it soon after each Schedule. `callers`: 1, 2, or 3 where more call or it is not known.
-  void RunCollected(int64_t callers);
+  // Queues what this thread has collected, runs short slices of what waits, and leaves the rest to the workers. Not to
+  // be called by a `done`. `callers`: 1, 2, or 3 where more call or it is not known. `goes_on`: from now on Schedule
+  // collects on this thread, which must call this soon after and not wait for an outcome before; what Schedule would
+  // refuse this refuses by `done`.
+  void RunCollected(int64_t callers, bool goes_on = true);
   // How often Schedule has been called on this thread since its last RunCollected.
   int64_t collected() const;
 
@@ -66,6 +68,9 @@ class CellularScheduler final : public Scheduler {
 
  private:
   void Work(size_t worker);
+  absl::Status Add(Submission& submission, absl::Time now) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Ends those that are refused, holding no lock.
+  void AddCollected(MutexLock& lock, absl::Time now) ABSL_NO_THREAD_SAFETY_ANALYSIS;
   // `own`: the worker's among busy_; null on a thread that collects.
   void RunSlice(MutexLock& lock, Slice slice, WorkspaceCache& workspaces, BatchQueue::Finished& finished,
                 SeenCpu* own = nullptr) ABSL_NO_THREAD_SAFETY_ANALYSIS;

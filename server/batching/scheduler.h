@@ -37,8 +37,8 @@ using SequenceTasks = RecycledVector<SequenceTask>;
 
 // How the sequences of one request went.
 struct ScheduleOutcome {
-  absl::Status status;               // the engine's error, CANCELLED, DEADLINE_EXCEEDED or UNAVAILABLE
-  absl::Duration queue_time = {};    // from Schedule to the first slice
+  absl::Status status;               // the engine's error, CANCELLED, DEADLINE_EXCEEDED, UNAVAILABLE, or a refusal
+  absl::Duration queue_time = {};    // from when it was queued to the first slice
   absl::Duration compute_time = {};  // of all slices that held one of its sequences
   int64_t largest_batch = 0;         // sequences in the largest slice shared
 };
@@ -66,7 +66,7 @@ class Scheduler {
   virtual ~Scheduler() = default;
   // Never blocks. OK means owned: `done` will be called. Otherwise `submission` stays as it is: RESOURCE_EXHAUSTED
   // (with a retry delay, see retry_delay.h) when the queue is full, DEADLINE_EXCEEDED when the deadline cannot be met,
-  // UNAVAILABLE when shutting down.
+  // UNAVAILABLE when shutting down. A scheduler may say so by `done` instead.
   virtual absl::Status Schedule(Submission&& submission) = 0;
   virtual QueueLoad load() const = 0;
 };

@@ -28,6 +28,8 @@ int64_t SteadyNanos() {
 }
 
 thread_local const Poller* this_poller = nullptr;
+// Answers may let streams go on, whose messages have many operations: a thread's stack does not grow with them.
+thread_local bool runs_work = false;
 
 void Complete(void* tag, bool ok) {
   AfterCompletion(tag);
@@ -68,7 +70,7 @@ void Poller::Poll() {
   // Of a turn: what gRPC writes for the next read leaves with the answer, not before it.
   std::optional<JoinedSends> joined;
   int64_t joined_since = 0;
-  work_.run(BusyPoll::kFew + 1);
+  work_.run(BusyPoll::kFew + 1, /*goes_on=*/true);
   for (;;) {
     busy_since_ns_.store(0, std::memory_order_relaxed);
     const auto next = Next(&tag, &ok);
@@ -91,8 +93,7 @@ void Poller::Poll() {
       if (++events < kMostEvents && !is_all) continue;
     }
     busy_poll_.Took(work_.unfinished());
-    work_.run(busy_poll_.callers());
-    CompleteWaiters();
+    RunWork();
     joined.reset();
     events = 0;
   }
@@ -146,6 +147,18 @@ void Poller::Wake::Complete(bool) {
   MutexLock lock(poller_.mutex_);
   poller_.waking_ = false;
   poller_.Release();
+}
+
+void Poller::RunWork() noexcept {
+  if (work_.waiting() == 0 || std::exchange(runs_work, true)) return;
+  if (is_this_thread()) {
+    work_.run(busy_poll_.callers(), /*goes_on=*/true);
+    CompleteWaiters();
+    JoinedSends::LetGo();
+  } else {
+    CollectBeside(true);
+  }
+  runs_work = false;
 }
 
 bool Poller::is_this_thread() const { return this_poller == this; }

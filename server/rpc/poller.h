@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The thread that polls one completion queue and resumes the coroutines that wait on it. It must never block. It runs
 // the work that coroutines have collected when the queue is empty, when few callers' calls are all there (mostly), and
-// after a bounded number of events. Answers of calls and streams leave on it as well while it has time for them: where
-// several threads use a connection, gRPC lets them wait for each other and hands work to threads of its own.
+// after a bounded number of events. Answers of streams leave on it, and those of calls while it has time for them:
+// where several threads use a connection, gRPC lets them wait for each other and hands work to threads of its own.
 //
 //   Poller poller(builder.AddCompletionQueue(), ...);     // before the server is built
 //   poller.Start();                                  // after
@@ -31,7 +31,7 @@ namespace rnnserve {
 
 class Poller {
  public:
-  // Called on the poller's thread; `run` takes a moment at most.
+  // Called on the poller's thread, or one that collects beside it; `run` takes a moment at most.
   struct Work {
     // How many calls and operations have added to it.
     std::function<int64_t()> waiting;
@@ -40,8 +40,8 @@ class Poller {
     std::function<int64_t()> in_flight;
     // How many calls and operations want to be computed: those that wait for the work, and those that workers have.
     std::function<int64_t()> unfinished;
-    // `callers`: how many call (BusyPoll::callers).
-    std::function<void(int64_t callers)> run;
+    // `callers`: how many call (BusyPoll::callers). Its thread collects from then on if it `goes_on`.
+    std::function<void(int64_t callers, bool goes_on)> run;
   };
 
   // `max_busy_poll`: see BusyPoll; zero: the thread sleeps at once.
@@ -58,6 +58,12 @@ class Poller {
   bool IsResponsive(absl::Duration patience) const;
 
   grpc::ServerCompletionQueue* queue() { return queue_.get(); }
+
+  // Runs what this thread has collected if it has, and on the poller thread has answers leave: also in the middle of a
+  // turn. Does nothing while it runs on this thread already.
+  void RunWork() noexcept;
+  // On a thread beside the poller thread: it collects from now on; or runs what it has collected, and collects no more.
+  void CollectBeside(bool collects) noexcept { work_.run(BusyPoll::kFew + 1, /*goes_on=*/collects); }
 
   // Whether this is the poller thread.
   bool is_this_thread() const;

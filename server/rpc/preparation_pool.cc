@@ -7,7 +7,7 @@
 
 namespace rnnserve {
 
-PreparationPool::PreparationPool(int threads) {
+PreparationPool::PreparationPool(int threads, std::function<void(bool)> work) : work_(std::move(work)) {
   for (int k = 0; k < std::max(threads, 1); ++k) threads_.emplace_back([this] { Work(); });
 }
 
@@ -20,20 +20,21 @@ PreparationPool::~PreparationPool() {
   for (std::thread& thread : threads_) thread.join();
 }
 
-void PreparationPool::Enqueue(std::coroutine_handle<> waiting, uint64_t caller) {
+void PreparationPool::Enqueue(Entry entry, uint64_t caller) {
   {
     MutexLock lock(mutex_);
-    std::deque<std::coroutine_handle<>>& own = queues_[caller];
+    std::deque<Entry>& own = queues_[caller];
     if (own.empty()) turns_.push_back(caller);
-    own.push_back(waiting);
+    own.push_back(entry);
+    ++busy_;
   }
   wake_.notify_one();
 }
 
-std::coroutine_handle<> PreparationPool::TakeNext() {
+PreparationPool::Entry PreparationPool::TakeNext() {
   const auto own = queues_.find(turns_.front());
   turns_.pop_front();
-  const std::coroutine_handle<> next = own->second.front();
+  const Entry next = own->second.front();
   own->second.pop_front();
   if (own->second.empty()) {
     queues_.erase(own);
@@ -43,16 +44,25 @@ std::coroutine_handle<> PreparationPool::TakeNext() {
   return next;
 }
 
+bool PreparationPool::IsFree(int most) const {
+  MutexLock lock(mutex_);
+  return busy_ < std::min(static_cast<int>(threads_.size()), most);
+}
+
 void PreparationPool::Work() {
-  for (;;) {
-    std::coroutine_handle<> next;
+  int done = 0;
+  for (;; done = 1) {
+    Entry next;
     {
       MutexLock lock(mutex_);
+      busy_ -= done;
       wake_.wait(lock, [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return stopping_ || !turns_.empty(); });
       if (turns_.empty()) return;
       next = TakeNext();
     }
-    next.resume();
+    if (next.collects) work_(true);
+    next.waiting.resume();
+    if (next.collects) work_(false);
     ReleaseCachesIfAsked();
   }
 }

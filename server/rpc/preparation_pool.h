@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Threads for work that is too long for the poller thread: parsing and hashing large messages, loading models.
+// Threads for work that is too long for the poller thread: parsing and hashing large messages, loading models; or that
+// another CPU can do meanwhile.
 //
 //   co_await pool.Schedule(caller);     // the rest of the coroutine runs on a thread of the pool
 //
@@ -10,6 +11,7 @@
 #include <coroutine>
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <thread>
 #include <vector>
 
@@ -20,7 +22,9 @@ namespace rnnserve {
 
 class PreparationPool {
  public:
-  explicit PreparationPool(int threads);
+  // `work(true)`: what runs on this thread now collects work; `work(false)`: runs it, and collects no more.
+  explicit PreparationPool(
+      int threads, std::function<void(bool)> work = [](bool) {});
   ~PreparationPool();
   PreparationPool(const PreparationPool&) = delete;
   PreparationPool& operator=(const PreparationPool&) = delete;
@@ -28,28 +32,39 @@ class PreparationPool {
   class Awaiter {
    public:
     // Null: stays where it is.
-    Awaiter(PreparationPool* pool, uint64_t caller) : pool_(pool), caller_(caller) {}
+    Awaiter(PreparationPool* pool, uint64_t caller, bool collects = false)
+        : pool_(pool), caller_(caller), collects_(collects) {}
     bool await_ready() const noexcept { return pool_ == nullptr; }
-    void await_suspend(std::coroutine_handle<> waiting) { pool_->Enqueue(waiting, caller_); }
+    void await_suspend(std::coroutine_handle<> waiting) { pool_->Enqueue({waiting, collects_}, caller_); }
     void await_resume() const noexcept {}
 
    private:
     PreparationPool* pool_;
     uint64_t caller_;
+    bool collects_;
   };
   // `caller`: a tenant or a connection.
   Awaiter Schedule(uint64_t caller) { return Awaiter(this, caller); }
+  // For what never waits for the work that it adds: its thread runs that itself.
+  Awaiter ScheduleToCollect(uint64_t caller) { return Awaiter(this, caller, /*collects=*/true); }
+  // Whether what is scheduled now would run at once, with fewer than `most` running.
+  bool IsFree(int most) const;
 
  private:
-  void Enqueue(std::coroutine_handle<> waiting, uint64_t caller);
-  std::coroutine_handle<> TakeNext() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  struct Entry {
+    std::coroutine_handle<> waiting;
+    bool collects;
+  };
+  void Enqueue(Entry entry, uint64_t caller);
+  Entry TakeNext() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Work();
 
-  Mutex mutex_;
+  const std::function<void(bool)> work_;
+  mutable Mutex mutex_;
   CondVar wake_;
-  absl::flat_hash_map<uint64_t, std::deque<std::coroutine_handle<>>> queues_
-      ABSL_GUARDED_BY(mutex_);                          // by caller; none is empty
-  std::deque<uint64_t> turns_ ABSL_GUARDED_BY(mutex_);  // the callers of queues_
+  int busy_ ABSL_GUARDED_BY(mutex_) = 0;                                             // entries that wait or run
+  absl::flat_hash_map<uint64_t, std::deque<Entry>> queues_ ABSL_GUARDED_BY(mutex_);  // by caller; none is empty
+  std::deque<uint64_t> turns_ ABSL_GUARDED_BY(mutex_);                               // the callers of queues_
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
 
   std::vector<std::thread> threads_;  // last: they use everything above

@@ -110,8 +110,7 @@ bool StreamCall::MayAdd() {
 void StreamCall::Added(size_t bytes) {
   outbox_bytes_ += static_cast<int64_t>(bytes);
   if (writing_) return;
-  if (site_.parts().poller->MayAnswerHere()) return StartWrite();
-  TakeTurn();
+  TakeTurn();  // what else is answered in the meantime leaves with it
 }
 
 void StreamCall::Send(grpc::Slice part, std::optional<ByteBudget::Share> held) {
@@ -136,6 +135,15 @@ void StreamCall::SendLastCopy(std::span<const uint8_t> part, std::optional<ByteB
     held.reset();  // while the stream, and with it what it is a share of, is sure to be there
   }
   Ended();
+}
+
+PreparationPool::Awaiter StreamCall::ShareMany() {
+  const StreamSite::Parts& parts = site_.parts();
+  if (!parts.poller->is_this_thread()) return {nullptr, 0};
+  const bool is_alone = many_ == site_.many_++;  // no other one's has come since this one's last
+  many_ = site_.many_;
+  if (is_alone || !parts.preparation->IsFree(parts.limits.max_beside)) return {nullptr, 0};
+  return parts.preparation->ScheduleToCollect(caller_id_);
 }
 
 void StreamCall::StartWrite() {

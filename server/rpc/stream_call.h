@@ -6,9 +6,10 @@
 //   ServeStream(method, site);      // once for each posted slot
 //
 // ServeStream reads message after message and gives each to the handler, which counts its operations in flight. Replies
-// are written in the order of Send. Replies that come while a write is under way are joined, in messages of up to a
-// mebibyte: gRPC's clients take 4 MiB by default. After the caller has closed its side, the stream ends after the last
-// reply. The server stops reading from a caller that reads no replies: that caller delays only itself.
+// are written in the order of Send, by the poller thread. Replies of one of its turns, and those that come while a
+// write is under way, are joined, in messages of up to a mebibyte: gRPC's clients take 4 MiB by default. After the
+// caller has closed its side, the stream ends after the last reply. The server stops reading from a caller that reads
+// no replies: that caller delays only itself.
 #pragma once
 
 #include <grpcpp/grpcpp.h>
@@ -95,6 +96,9 @@ struct StreamLimits {
   // millions of them.
   int64_t total_outbox_bytes = 256 << 20;
 
+  // Messages of many operations that are handled beside the poller thread at once.
+  int max_beside = 1;
+
   // Maximum age of a stream: the server then reads no more, answers what it has read, and ends the stream with
   // UNAVAILABLE. For servers with a maximum connection age, which would cut the stream off in the middle.
   absl::Duration max_age = absl::InfiniteDuration();
@@ -137,6 +141,7 @@ class StreamSite {
 
   const Parts parts_;
   CallSizes sizes_;                // of all streams' messages
+  int64_t many_ = 0;               // messages of many operations; the poller thread's own
   std::atomic<int64_t> open_ = 0;  // of calls_
   mutable Mutex mutex_;
   std::set<std::shared_ptr<StreamCall>> calls_ ABSL_GUARDED_BY(mutex_);
@@ -192,6 +197,11 @@ class StreamCall : public std::enable_shared_from_this<StreamCall> {
   }
   // The handler's message has been copied and freed.
   void Parsed() { reservation_.Parsed(); }
+  // Await this before a message of many operations: where several streams send such messages, another thread handles
+  // some beside the poller thread.
+  PreparationPool::Awaiter ShareMany();
+  // Runs what the operations that have begun on this thread need.
+  void RunWork() { site_.parts().poller->RunWork(); }
   // Await this before long work.
   PreparationPool::Awaiter LeavePoller() { return site_.parts().preparation->Schedule(caller_id_); }
 
@@ -257,6 +267,7 @@ class StreamCall : public std::enable_shared_from_this<StreamCall> {
   RawStream stream_{&context_};
   StreamReader reader_{&stream_};
   CallEnd end_{context_};
+  int64_t many_ = 0;  // the site's at this call's last message of many operations
   TagOf<StreamCall> written_{this, &StreamCall::WriteDone};
   TagOf<StreamCall, Poller::Waiter> turn_{this, &StreamCall::TurnCame};
   CallerPtr caller_;

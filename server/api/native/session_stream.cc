@@ -2,6 +2,8 @@
 #include "server/api/native/session_stream.h"
 
 #include <google/protobuf/arena.h>
+#include <google/protobuf/io/coded_stream.h>
+#include <grpcpp/support/proto_buffer_reader.h>
 
 #include <array>
 #include <atomic>
@@ -26,6 +28,18 @@ constexpr size_t kMaxPlainBytes = 64 << 10;
 // Replies of up to about 4 KiB are copied into blocks of the stream (Outbox); some room more for what WritePart counts
 // too much.
 constexpr size_t kMostCopiedBytes = (4 << 10) + 512;
+// Operations of a message: so many are worth the way to another thread, and so many run at a time, so that the caller
+// has the first answers while the next ones are computed.
+constexpr size_t kMany = 16, kPart = 32;
+
+// If all operations of the message are as large as the first one.
+bool HasMany(grpc::ByteBuffer& bytes) {
+  grpc::ProtoBufferReader reader(&bytes);
+  google::protobuf::io::CodedInputStream input(&reader);
+  uint32_t first = 0;
+  return bytes.Length() >= kMany && input.ReadTag() != 0 && input.ReadVarint32(&first) &&
+         bytes.Length() / (size_t{first} + 1) >= kMany;
+}
 
 }  // namespace
 
@@ -120,7 +134,11 @@ class SessionStream::PendingOperation {
 Task<absl::Status> SessionStream::OnMessage(grpc::ByteBuffer bytes, absl::StatusOr<CallAdmission::InFlight> in_flight) {
   const size_t size = bytes.Length();
   const Message::Ref message = (new Message(*this, std::move(in_flight)))->NewRef();
-  if (size > kMaxPollerBytes) co_await call_->LeavePoller();
+  if (size > kMaxPollerBytes) {
+    co_await call_->LeavePoller();
+  } else if (HasMany(bytes)) {
+    co_await call_->ShareMany();
+  }
   absl::Status parsed = message->Parse(bytes);
   bytes.Clear();
   call_->Parsed();
@@ -132,6 +150,7 @@ Task<absl::Status> SessionStream::OnMessage(grpc::ByteBuffer bytes, absl::Status
       SendReply(pending, Refusal(pending, entered));
       continue;
     }
+    if (k > 0 && k % kPart == 0 && message->size() - k >= kMany) call_->RunWork();
     co_await call_->BeginWhenRoom();
     if (pending.chunk() == nullptr && pending.operation().has_open()) {
       Open(std::move(pending));

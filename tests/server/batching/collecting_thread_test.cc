@@ -96,6 +96,43 @@ TEST(CellularScheduler, HasCollectedNothingOnceWhatFollowedHasRun) {
   }
 }
 
+TEST(CellularScheduler, RefusesWhatItHasCollectedByDone) {
+  CellularScheduler scheduler({.workers = 1, .max_sequences = 2}, {absl::Seconds(1)});
+  const auto program = KnownProgram(scheduler);
+  scheduler.RunCollected(1);
+  const auto run = [&](std::vector<int> lengths) {
+    std::vector<Line> lines(lengths.begin(), lengths.end());
+    std::vector<std::future<ScheduleOutcome>> outcomes(lines.size());
+    for (size_t k = 0; k < lines.size(); ++k) {
+      EXPECT_TRUE(scheduler.Schedule(Of(program, {&lines[k], 1}, outcomes[k])).ok());
+    }
+    scheduler.RunCollected(1);
+    std::vector<absl::StatusCode> codes;
+    for (auto& outcome : outcomes) codes.push_back(outcome.get().status.code());
+    return codes;
+  };
+  using enum absl::StatusCode;
+  EXPECT_THAT(run({1, 2, 1}), ElementsAre(kOk, kOk, kResourceExhausted));
+  EXPECT_THAT(run({1}), ElementsAre(kOk));
+  scheduler.Abort();
+  EXPECT_THAT(run({1, 1}), ElementsAre(kUnavailable, kUnavailable));
+}
+
+// Else a thread that waits for an outcome would wait for itself.
+TEST(CellularScheduler, CollectsNoMoreOnAThreadThatDoesNotGoOn) {
+  CellularScheduler scheduler({.workers = 1}, {absl::Seconds(1)});
+  const auto program = KnownProgram(scheduler);
+  scheduler.RunCollected(1);
+  Line first(1), second(1);
+  std::future<ScheduleOutcome> ran, waited_for;
+  ASSERT_TRUE(scheduler.Schedule(Of(program, {&first, 1}, ran)).ok());
+  scheduler.RunCollected(1, /*goes_on=*/false);
+  EXPECT_TRUE(ran.get().status.ok());
+  ASSERT_TRUE(scheduler.Schedule(Of(program, {&second, 1}, waited_for)).ok());
+  EXPECT_EQ(scheduler.collected(), 0);
+  EXPECT_TRUE(waited_for.get().status.ok());
+}
+
 // Whether the thread that collects runs a slice of `program` itself.
 bool RunsHere(CellularScheduler& scheduler, ProgramPtr program, int64_t callers) {
   scheduler.RunCollected(callers);

@@ -141,6 +141,36 @@ TEST(PreparationPool, RunsWhatIsQueuedBeforeItGoes) {
   EXPECT_TRUE(all.try_wait());
 }
 
+CallTask CollectOnPool(PreparationPool& pool, std::vector<std::string>& told) {
+  co_await pool.ScheduleToCollect(1);
+  told.push_back("collects");  // the pool's only thread
+}
+
+TEST(PreparationPool, RunsWhatACoroutineHasCollected) {
+  std::vector<std::string> told;
+  {
+    PreparationPool pool(1, [&](bool goes_on) { told.push_back(goes_on ? "begin" : "run"); });
+    std::latch open(0);
+    WaitOnPool(pool, open);
+    CollectOnPool(pool, told);
+  }
+  EXPECT_EQ(told, (std::vector<std::string>{"begin", "collects", "run"}));
+}
+
+TEST(PreparationPool, IsFreeWhileAThreadHasNothingToDo) {
+  std::latch open(1);
+  PreparationPool pool(2);
+  EXPECT_FALSE(pool.IsFree(0));
+  EXPECT_TRUE(pool.IsFree(1));
+  WaitOnPool(pool, open);
+  EXPECT_FALSE(pool.IsFree(1));
+  EXPECT_TRUE(pool.IsFree(8));
+  WaitOnPool(pool, open);
+  EXPECT_FALSE(pool.IsFree(8));
+  open.count_down();
+  while (!pool.IsFree(1)) std::this_thread::yield();
+}
+
 TEST(StreamLimits, ManyStreamsHaveSmallOutboxes) {
   const StreamLimits limits = {.max_outbox_bytes = 4 << 20, .total_outbox_bytes = 64 << 20};
   EXPECT_EQ(limits.OutboxBytes(0), 4 << 20);

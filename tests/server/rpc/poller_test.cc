@@ -42,17 +42,62 @@ class PollerTest : public testing::Test {
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
   }
 
-  static Poller::Work Work() {
-    return {.waiting = [] { return 0; },
+  // Its work has its thread do what brings more of it.
+  Poller::Work Work() {
+    return {.waiting = [this] { return waiting_.load(); },
             .in_flight = [] { return 1; },
             .unfinished = [] { return 0; },
-            .run = [](int64_t) {}};
+            .run =
+                [this](int64_t, bool) {
+                  ++runs_;
+                  poller_.RunWork();
+                }};
   }
 
+  std::atomic<int> runs_ = 0;
+  std::atomic<int64_t> waiting_ = 0;
   grpc::ServerBuilder builder_;
   Poller poller_;
   std::unique_ptr<grpc::Server> server_;
 };
+
+TEST_F(PollerTest, WorkDoesNotRunWithinItself) {
+  std::latch ran(1);
+  int more = 0;
+  Visit([&] {
+    const int before = runs_;
+    poller_.RunWork();
+    EXPECT_EQ(runs_, before) << "there is none";
+    waiting_ = 1;
+    poller_.RunWork();
+    waiting_ = 0;
+    more = runs_ - before;
+    ran.count_down();
+  });
+  ran.wait();
+  EXPECT_EQ(more, 1);
+}
+
+// A visitor that has the work run brings others their turn, and is not called again.
+TEST_F(PollerTest, WaitersHaveTheirTurnAfterTheWork) {
+  std::vector<int> order;
+  std::latch ran(2);
+  Visit([&] {
+    std::thread([&] {
+      Visit([&] {
+        order.push_back(1);
+        ran.count_down();
+      });
+    }).join();
+    waiting_ = 1;
+    poller_.RunWork();
+    waiting_ = 0;
+    order.push_back(2);
+    ran.count_down();
+  });
+  ran.wait();
+  EXPECT_EQ(order, (std::vector<int>{1, 2}));
+}
 
 TEST_F(PollerTest, CoroutinesOfAllThreadsReturnToOne) {
   constexpr int kThreads = 4;

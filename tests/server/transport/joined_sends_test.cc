@@ -101,6 +101,20 @@ TEST(JoinedSendsTest, AnInnerOneLeavesBytesToTheOuterOne) {
   EXPECT_TRUE(is_joined);
 }
 
+TEST(JoinedSendsTest, LetsGoWhatWaitsBeforeItEnds) {
+  JoinedSends::LetGo();  // of none
+  bool has_left = false;
+  for (int attempt = 0; attempt < 20 && !has_left; ++attempt) {
+    const Connection connection = Connect();
+    const JoinedSends joined;
+    Send(connection, "a");
+    JoinedSends::LetGo();
+    char byte = 0;
+    has_left = recv(connection.to.get(), &byte, 1, MSG_DONTWAIT) == 1;  // else the kernel has kept it
+  }
+  EXPECT_TRUE(has_left);
+}
+
 TEST(JoinedSendsTest, WithoutOneEachMessageLeavesAtOnce) {
   const Connection connection = Connect();
   { const JoinedSends over; }

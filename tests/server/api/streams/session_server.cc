@@ -23,8 +23,8 @@ SessionServer::SessionServer(Setup setup)
   setup.server.listen = {"127.0.0.1:0"};
   if (setup.slices_on_poller) {
     setup.server.work_waiting = [this] { return scheduler.collected(); };
-    setup.server.work_unfinished = [this] { return scheduler.load().submissions; };
-    setup.server.run_work = [this](int64_t callers) { scheduler.RunCollected(callers); };
+    setup.server.work_unfinished = [this] { return scheduler.load().submissions + scheduler.collected(); };
+    setup.server.run_work = [this](int64_t callers, bool goes_on) { scheduler.RunCollected(callers, goes_on); };
   }
   absl::StatusOr<std::unique_ptr<GrpcServer>> started = GrpcServer::Start(setup.server, &core, &session_core);
   if (!started.ok()) {
