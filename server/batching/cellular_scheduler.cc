@@ -154,12 +154,11 @@ void CellularScheduler::RunCollected(int64_t callers, bool goes_on) {
   absl::Time now = begin;
   AddCollected(lock, now);
   // Others wait for this thread.
-  const absl::Duration most = std::min(kShortSlicesInARow * short_slice, kMostInARow);
+  const absl::Duration row_more = callers > 2 ? short_slices_.each_row_more : absl::ZeroDuration();
+  const absl::Duration most = std::min(kShortSlicesInARow * (short_slice + kRowsThatCount * row_more), kMostInARow);
   while (queue_.has_waiting() && now - begin < most) {
     const BatchQueue::Expected next = queue_.Next();
-    const absl::Duration handing_over =
-        callers > 2 ? std::min(next.rows, kRowsThatCount) * short_slices_.each_row_more : absl::ZeroDuration();
-    if (next.takes > short_slice + handing_over) break;
+    if (next.takes > short_slice + std::min(next.rows, kRowsThatCount) * row_more) break;
     std::optional<Slice> slice = queue_.Form(now, 1, finished);
     if (slice) RunSlice(lock, *std::move(slice), collector.workspaces, finished);
     NotifyUnlocked(lock, finished);
