@@ -110,7 +110,7 @@ absl::Status BatchQueue::Add(Submission& submission, absl::Time now) {
   job.sequences = static_cast<int64_t>(submission.tasks.size());
   for (const Lane& lane : job.lanes) job.row_steps += lane.row_steps;
   shortest_.Saw(job.row_steps / std::max<int64_t>(job.sequences, 1), now_);
-  job.arrived = now_;
+  job.arrived = std::min(submission.scheduled, now_);
   sequences_.Take(submission.caller_id, job.sequences);
   bytes_.Take(submission.caller_id, submission.bytes);
   for (Lane& lane : job.lanes) {

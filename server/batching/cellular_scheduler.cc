@@ -20,8 +20,8 @@ namespace {
 constexpr size_t kWorkspacesPerWorker = 8;
 // An idle worker frees the scratch of destroyed programs after this time.
 constexpr std::chrono::seconds kWorkspaceCheckPeriod(1);
-// Slices that follow each other on a thread that collects begin within the time of so many short ones, or so long,
-// before it has to check for new calls.
+// Slices that follow each other on a thread that collects begin within the time of so many of the longest short ones,
+// or so long, before it has to check for new calls.
 constexpr int kShortSlicesInARow = 4;
 constexpr absl::Duration kMostInARow = absl::Milliseconds(2);
 // With more of them both threads have enough to do, and workers run beside the thread that collects.
@@ -40,6 +40,7 @@ absl::Status ShuttingDown() {
 struct Collector {
   uint64_t scheduler_id = 0;  // the scheduler it collects for; 0: none
   std::vector<Submission> submissions;
+  absl::Time since;  // the first of them
   WorkspaceCache workspaces{kWorkspacesPerWorker};
 };
 thread_local Collector collector;
@@ -107,6 +108,8 @@ CellularScheduler::~CellularScheduler() {
 
 absl::Status CellularScheduler::Schedule(Submission&& submission) {
   if (collector.scheduler_id == id_) {
+    if (collector.submissions.empty()) collector.since = SteadyNow();
+    submission.scheduled = collector.since;
     collector.submissions.push_back(std::move(submission));
     return absl::OkStatus();
   }
@@ -127,7 +130,7 @@ int64_t CellularScheduler::collected() const {
 }
 
 void CellularScheduler::AddCollected(MutexLock& lock, absl::Time now) {
-  // What is refused may be followed by another request.
+  // By number: the `done` of what is refused may have more collected.
   for (size_t k = 0; k < collector.submissions.size(); ++k) {
     absl::Status owned =
         OrOutOfMemory([&]() ABSL_NO_THREAD_SAFETY_ANALYSIS { return Add(collector.submissions[k], now); });

@@ -60,7 +60,7 @@ class CellularScheduler final : public Scheduler {
   // collects on this thread, which must call this soon after and not wait for an outcome before; what Schedule would
   // refuse this refuses by `done`.
   void RunCollected(int64_t callers, bool goes_on = true);
-  // How often Schedule has been called on this thread since its last RunCollected.
+  // Submissions that this thread has collected since its last RunCollected.
   int64_t collected() const;
 
   // Ends queued work, running work after its current slice, and all later work with UNAVAILABLE.

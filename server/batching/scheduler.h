@@ -38,7 +38,7 @@ using SequenceTasks = RecycledVector<SequenceTask>;
 // How the sequences of one request went.
 struct ScheduleOutcome {
   absl::Status status;               // the engine's error, CANCELLED, DEADLINE_EXCEEDED, UNAVAILABLE, or a refusal
-  absl::Duration queue_time = {};    // from when it was queued to the first slice
+  absl::Duration queue_time = {};    // from Schedule to the first slice
   absl::Duration compute_time = {};  // of all slices that held one of its sequences
   int64_t largest_batch = 0;         // sequences in the largest slice shared
 };
@@ -49,8 +49,9 @@ struct Submission : RequestOrigin {
   int64_t bytes = 0;    // memory that the request holds until `done`, for the bound on bytes
   // The next part of a request that was admitted before: a full queue does not refuse it.
   bool goes_on = false;
-  std::shared_ptr<const WorkMetrics> metrics;  // where slices are counted; may be null
-  // Called exactly once if Schedule returned OK, on a thread of the scheduler, holding no lock.
+  absl::Time scheduled = absl::InfiniteFuture();  // if that was before it is queued
+  std::shared_ptr<const WorkMetrics> metrics;     // where slices are counted; may be null
+  // Called exactly once if Schedule returned OK, on a thread that runs slices, holding no lock.
   absl::AnyInvocable<void(ScheduleOutcome)> done;
 };
 

@@ -39,7 +39,6 @@ class Outbox {
   bool empty() const { return parts_.empty(); }
   // The first part, and those behind it while all of them have at most `most` bytes.
   Message Take(int64_t most);
-  void Clear() { parts_.clear(); }
 
  private:
   struct Part {

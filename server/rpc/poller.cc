@@ -74,7 +74,7 @@ void Poller::Poll() {
   for (;;) {
     busy_since_ns_.store(0, std::memory_order_relaxed);
     const auto next = Next(&tag, &ok);
-    if (next == grpc::CompletionQueue::SHUTDOWN) return;
+    if (next == grpc::CompletionQueue::SHUTDOWN) return work_.run(BusyPoll::kFew + 1, /*goes_on=*/false);
     const int64_t now = SteadyNanos();
     busy_since_ns_.store(now, std::memory_order_relaxed);
     ReleaseCachesIfAsked();
@@ -150,14 +150,18 @@ void Poller::Wake::Complete(bool) {
 }
 
 void Poller::RunWork() noexcept {
-  if (work_.waiting() == 0 || std::exchange(runs_work, true)) return;
-  if (is_this_thread()) {
-    work_.run(busy_poll_.callers(), /*goes_on=*/true);
-    CompleteWaiters();
-    JoinedSends::LetGo();
-  } else {
-    CollectBeside(true);
-  }
+  if (runs_work || work_.waiting() == 0) return;
+  if (!is_this_thread()) return CollectBeside(true);
+  runs_work = true;
+  work_.run(busy_poll_.callers(), /*goes_on=*/true);
+  CompleteWaiters();
+  JoinedSends::LetGo();
+  runs_work = false;
+}
+
+void Poller::CollectBeside(bool collects) noexcept {
+  runs_work = true;
+  work_.run(BusyPoll::kFew + 1, /*goes_on=*/collects);
   runs_work = false;
 }
 

@@ -63,7 +63,7 @@ class Poller {
   // turn. Does nothing while it runs on this thread already.
   void RunWork() noexcept;
   // On a thread beside the poller thread: it collects from now on; or runs what it has collected, and collects no more.
-  void CollectBeside(bool collects) noexcept { work_.run(BusyPoll::kFew + 1, /*goes_on=*/collects); }
+  void CollectBeside(bool collects) noexcept;
 
   // Whether this is the poller thread.
   bool is_this_thread() const;

@@ -20,15 +20,17 @@ PreparationPool::~PreparationPool() {
   for (std::thread& thread : threads_) thread.join();
 }
 
-void PreparationPool::Enqueue(Entry entry, uint64_t caller) {
+bool PreparationPool::Enqueue(Entry entry, uint64_t caller, int most) {
   {
     MutexLock lock(mutex_);
+    if (entry.collects && busy_ >= std::min(static_cast<int>(threads_.size()), most)) return false;
     std::deque<Entry>& own = queues_[caller];
     if (own.empty()) turns_.push_back(caller);
     own.push_back(entry);
     ++busy_;
   }
   wake_.notify_one();
+  return true;
 }
 
 PreparationPool::Entry PreparationPool::TakeNext() {
@@ -42,11 +44,6 @@ PreparationPool::Entry PreparationPool::TakeNext() {
     turns_.push_back(own->first);
   }
   return next;
-}
-
-bool PreparationPool::IsFree(int most) const {
-  MutexLock lock(mutex_);
-  return busy_ < std::min(static_cast<int>(threads_.size()), most);
 }
 
 void PreparationPool::Work() {

@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
+#include <limits>
 #include <thread>
 #include <vector>
 
@@ -32,35 +33,37 @@ class PreparationPool {
   class Awaiter {
    public:
     // Null: stays where it is.
-    Awaiter(PreparationPool* pool, uint64_t caller, bool collects = false)
-        : pool_(pool), caller_(caller), collects_(collects) {}
+    Awaiter(PreparationPool* pool, uint64_t caller) : pool_(pool), caller_(caller) {}
+    Awaiter(PreparationPool* pool, uint64_t caller, int most)
+        : pool_(pool), caller_(caller), collects_(true), most_(most) {}
     bool await_ready() const noexcept { return pool_ == nullptr; }
-    void await_suspend(std::coroutine_handle<> waiting) { pool_->Enqueue({waiting, collects_}, caller_); }
+    bool await_suspend(std::coroutine_handle<> waiting) { return pool_->Enqueue({waiting, collects_}, caller_, most_); }
     void await_resume() const noexcept {}
 
    private:
     PreparationPool* pool_;
     uint64_t caller_;
-    bool collects_;
+    bool collects_ = false;
+    int most_ = std::numeric_limits<int>::max();
   };
   // `caller`: a tenant or a connection.
   Awaiter Schedule(uint64_t caller) { return Awaiter(this, caller); }
-  // For what never waits for the work that it adds: its thread runs that itself.
-  Awaiter ScheduleToCollect(uint64_t caller) { return Awaiter(this, caller, /*collects=*/true); }
-  // Whether what is scheduled now would run at once, with fewer than `most` running.
-  bool IsFree(int most) const;
+  // For what never waits for the work that it adds: its thread runs that itself. Stays where it is unless a thread has
+  // nothing to do and fewer than `most` have.
+  Awaiter ScheduleToCollect(uint64_t caller, int most) { return Awaiter(this, caller, most); }
 
  private:
   struct Entry {
     std::coroutine_handle<> waiting;
     bool collects;
   };
-  void Enqueue(Entry entry, uint64_t caller);
+  // False: `most` run or wait, and it is not one of those that may wait.
+  bool Enqueue(Entry entry, uint64_t caller, int most);
   Entry TakeNext() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Work();
 
   const std::function<void(bool)> work_;
-  mutable Mutex mutex_;
+  Mutex mutex_;
   CondVar wake_;
   int busy_ ABSL_GUARDED_BY(mutex_) = 0;                                             // entries that wait or run
   absl::flat_hash_map<uint64_t, std::deque<Entry>> queues_ ABSL_GUARDED_BY(mutex_);  // by caller; none is empty

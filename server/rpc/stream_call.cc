@@ -142,8 +142,8 @@ PreparationPool::Awaiter StreamCall::ShareMany() {
   if (!parts.poller->is_this_thread()) return {nullptr, 0};
   const bool is_alone = many_ == site_.many_++;  // no other one's has come since this one's last
   many_ = site_.many_;
-  if (is_alone || !parts.preparation->IsFree(parts.limits.max_beside)) return {nullptr, 0};
-  return parts.preparation->ScheduleToCollect(caller_id_);
+  if (is_alone) return {nullptr, 0};
+  return parts.preparation->ScheduleToCollect(caller_id_, parts.limits.max_beside);
 }
 
 void StreamCall::StartWrite() {

@@ -96,7 +96,7 @@ struct StreamLimits {
   // millions of them.
   int64_t total_outbox_bytes = 256 << 20;
 
-  // Messages of many operations that are handled beside the poller thread at once.
+  // A message of many operations is handled beside the poller thread while fewer preparation threads have work.
   int max_beside = 1;
 
   // Maximum age of a stream: the server then reads no more, answers what it has read, and ends the stream with

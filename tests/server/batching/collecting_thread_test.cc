@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <functional>
 #include <future>
 #include <latch>
@@ -210,30 +211,44 @@ TEST(CellularScheduler, TellsTheEngineWhetherASliceIsAllThereIs) {
   EXPECT_FALSE(run(1, 3)) << "others are about to come";
 }
 
-TEST(CellularScheduler, CollectingThreadAndWorkersShareTheWork) {
-  constexpr int kRounds = 200, kTogether = 8;
+// Collecting is part of the time in the queue.
+TEST(CellularScheduler, CountsTheTimeSinceTheFirstThatItHasCollected) {
+  CellularScheduler scheduler({.workers = 1}, {absl::Seconds(1)});
+  const auto program = KnownProgram(scheduler);
+  scheduler.RunCollected(1);
+  for (int round = 0; round < 2; ++round) {
+    Line line(1);
+    std::future<ScheduleOutcome> outcome;
+    ASSERT_TRUE(scheduler.Schedule(Of(program, {&line, 1}, outcome)).ok());
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    scheduler.RunCollected(1);
+    EXPECT_GE(outcome.get().queue_time, absl::Milliseconds(20));
+  }
+}
+
+TEST(CellularScheduler, CollectingThreadsAndWorkersShareTheWork) {
+  constexpr size_t kRounds = 200, kTogether = 8, kThreads = 3;
   CellularScheduler scheduler({.workers = 2}, {absl::Milliseconds(1)});
   const auto program = KnownProgram(scheduler);
-  std::vector<Line> lines(kRounds * kTogether, Line(3));
-  std::latch all(kRounds * kTogether);
-  const auto send = [&](Line& line) {
-    Submission submission;
-    submission.tasks = {line.Task(program)};
-    submission.done = [&](ScheduleOutcome outcome) {
-      EXPECT_TRUE(outcome.status.ok());
-      all.count_down();
-    };
-    EXPECT_TRUE(scheduler.Schedule(std::move(submission)).ok());
+  std::vector<Line> lines(kRounds * kTogether * kThreads, Line(3));
+  std::latch all(kRounds * kTogether * kThreads);
+  // Each thread sends every third line; the first one collects none.
+  const auto send = [&](size_t thread) {
+    if (thread > 0) scheduler.RunCollected(1);
+    for (size_t k = 0; k < kRounds * kTogether; ++k) {
+      Submission submission;
+      submission.tasks = {lines[k * kThreads + thread].Task(program)};
+      submission.done = [&](ScheduleOutcome outcome) {
+        EXPECT_TRUE(outcome.status.ok());
+        all.count_down();
+      };
+      EXPECT_TRUE(scheduler.Schedule(std::move(submission)).ok());
+      if (thread > 0 && k % kTogether == 7) scheduler.RunCollected(1);
+    }
   };
-  std::thread other([&] {
-    for (size_t k = 0; k < lines.size(); k += 2) send(lines[k]);
-  });
-  scheduler.RunCollected(1);
-  for (size_t k = 1; k < lines.size(); k += 2) {
-    send(lines[k]);
-    if (k % kTogether == 7) scheduler.RunCollected(1);
-  }
-  other.join();
+  std::vector<std::thread> threads;
+  for (size_t thread = 0; thread < kThreads; ++thread) threads.emplace_back(send, thread);
+  for (std::thread& thread : threads) thread.join();
   all.wait();
   for (const Line& line : lines) EXPECT_THAT(line.y, ElementsAre(1, 2, 3));
 }

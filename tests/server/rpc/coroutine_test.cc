@@ -141,8 +141,8 @@ TEST(PreparationPool, RunsWhatIsQueuedBeforeItGoes) {
   EXPECT_TRUE(all.try_wait());
 }
 
-CallTask CollectOnPool(PreparationPool& pool, std::vector<std::string>& told) {
-  co_await pool.ScheduleToCollect(1);
+CallTask CollectOnPool(PreparationPool& pool, int most, std::vector<std::string>& told) {
+  co_await pool.ScheduleToCollect(1, most);
   told.push_back("collects");  // the pool's only thread
 }
 
@@ -150,25 +150,31 @@ TEST(PreparationPool, RunsWhatACoroutineHasCollected) {
   std::vector<std::string> told;
   {
     PreparationPool pool(1, [&](bool goes_on) { told.push_back(goes_on ? "begin" : "run"); });
-    std::latch open(0);
-    WaitOnPool(pool, open);
-    CollectOnPool(pool, told);
+    CollectOnPool(pool, /*most=*/1, told);
   }
   EXPECT_EQ(told, (std::vector<std::string>{"begin", "collects", "run"}));
 }
 
-TEST(PreparationPool, IsFreeWhileAThreadHasNothingToDo) {
+CallTask NoteThread(PreparationPool& pool, int most, std::promise<std::thread::id>& where) {
+  co_await pool.ScheduleToCollect(1, most);
+  where.set_value(std::this_thread::get_id());
+}
+
+TEST(PreparationPool, CollectsOnAThreadThatHasNothingToDo) {
   std::latch open(1);
   PreparationPool pool(2);
-  EXPECT_FALSE(pool.IsFree(0));
-  EXPECT_TRUE(pool.IsFree(1));
+  const auto stays = [&](int most) {
+    std::promise<std::thread::id> where;
+    NoteThread(pool, most, where);
+    return where.get_future().get() == std::this_thread::get_id();
+  };
+  EXPECT_TRUE(stays(0));
   WaitOnPool(pool, open);
-  EXPECT_FALSE(pool.IsFree(1));
-  EXPECT_TRUE(pool.IsFree(8));
+  EXPECT_TRUE(stays(1));
+  EXPECT_FALSE(stays(8));
   WaitOnPool(pool, open);
-  EXPECT_FALSE(pool.IsFree(8));
+  EXPECT_TRUE(stays(8));
   open.count_down();
-  while (!pool.IsFree(1)) std::this_thread::yield();
 }
 
 TEST(StreamLimits, ManyStreamsHaveSmallOutboxes) {
