@@ -33,8 +33,9 @@ constexpr double kUrgentSlack = 0.5;
 // every program in it has been measured.
 absl::Status BatchQueue::CheckDeadline(const Submission& submission, Job& job) const {
   if (submission.deadline == absl::InfiniteFuture()) return absl::OkStatus();
-  if (submission.deadline <= now_)
+  if (submission.deadline <= now_) {
     return absl::DeadlineExceededError("the deadline had passed before the request was queued");
+  }
   double own = 0, alone = 0;
   for (const Lane& lane : job.lanes) {
     const CostModel& cost = lane.cell->cost;

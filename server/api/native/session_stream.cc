@@ -32,7 +32,7 @@ constexpr size_t kMostCopiedBytes = (4 << 10) + 512;
 // has the first answers while the next ones are computed.
 constexpr size_t kMany = 16, kPart = 32;
 
-// If all operations of the message are as large as the first one.
+// Whether the message has so many, if all are as large as the first one.
 bool HasMany(grpc::ByteBuffer& bytes) {
   grpc::ProtoBufferReader reader(&bytes);
   google::protobuf::io::CodedInputStream input(&reader);
