@@ -62,7 +62,7 @@ GrpcServer::Options ServerOptions(Metrics& metrics, CellularScheduler& scheduler
   options.work_unfinished = [&scheduler] { return scheduler.load().submissions + scheduler.collected(); };
   // With one CPU the caller could not run meanwhile to send its next call.
   if (AvailableCpus().count <= 1) options.max_busy_poll = absl::ZeroDuration();
-  options.run_work = [&scheduler](int64_t callers, bool goes_on) { scheduler.RunCollected(callers, goes_on); };
+  options.run_work = [&scheduler](int64_t callers, bool collects) { scheduler.RunCollected(callers, collects); };
   return options;
 }
 

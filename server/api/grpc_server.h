@@ -69,7 +69,7 @@ class GrpcServer {
     // message of many operations (Poller::Work).
     std::function<int64_t()> work_waiting = [] { return 0; };
     std::function<int64_t()> work_unfinished = [] { return 0; };
-    std::function<void(int64_t callers, bool goes_on)> run_work = [](int64_t, bool) {};
+    std::function<void(int64_t callers, bool collects)> run_work = [](int64_t, bool) {};
     // How long the poller thread busy-polls for few callers' next call before it sleeps (BusyPoll).
     absl::Duration max_busy_poll = absl::Microseconds(200);
     // Watch calls of grpc.health.v1 at once.

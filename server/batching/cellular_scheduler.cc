@@ -145,7 +145,7 @@ void CellularScheduler::AddCollected(MutexLock& lock, absl::Time now) {
   collector.submissions.clear();
 }
 
-void CellularScheduler::RunCollected(int64_t callers, bool goes_on) {
+void CellularScheduler::RunCollected(int64_t callers, bool collects) {
   collector.scheduler_id = id_;
   const absl::Duration short_slice = callers <= 1   ? short_slices_.of_lone_caller
                                      : callers == 2 ? short_slices_.of_two_callers
@@ -169,7 +169,7 @@ void CellularScheduler::RunCollected(int64_t callers, bool goes_on) {
     AddCollected(lock, now);  // what followed, as layers of the same calls
   }
   WakeAnother();
-  if (!goes_on) collector.scheduler_id = 0;
+  if (!collects) collector.scheduler_id = 0;
 }
 
 void CellularScheduler::Abort() {

@@ -56,10 +56,10 @@ class CellularScheduler final : public Scheduler {
   QueueLoad load() const override;
 
   // Queues what this thread has collected, runs short slices of what waits, and leaves the rest to the workers. Not to
-  // be called by a `done`. `callers`: 1, 2, or 3 where more call or it is not known. `goes_on`: from now on Schedule
+  // be called by a `done`. `callers`: 1, 2, or 3 where more call or it is not known. `collects`: from now on Schedule
   // collects on this thread, which must call this soon after and not wait for an outcome before; what Schedule would
   // refuse this refuses by `done`.
-  void RunCollected(int64_t callers, bool goes_on = true);
+  void RunCollected(int64_t callers, bool collects = true);
   // Submissions that this thread has collected since its last RunCollected.
   int64_t collected() const;
 

@@ -70,11 +70,11 @@ void Poller::Poll() {
   // Of a turn: what gRPC writes for the next read leaves with the answer, not before it.
   std::optional<JoinedSends> joined;
   int64_t joined_since = 0;
-  work_.run(BusyPoll::kFew + 1, /*goes_on=*/true);
+  work_.run(BusyPoll::kFew + 1, /*collects=*/true);
   for (;;) {
     busy_since_ns_.store(0, std::memory_order_relaxed);
     const auto next = Next(&tag, &ok);
-    if (next == grpc::CompletionQueue::SHUTDOWN) return work_.run(BusyPoll::kFew + 1, /*goes_on=*/false);
+    if (next == grpc::CompletionQueue::SHUTDOWN) return work_.run(BusyPoll::kFew + 1, /*collects=*/false);
     const int64_t now = SteadyNanos();
     busy_since_ns_.store(now, std::memory_order_relaxed);
     ReleaseCachesIfAsked();
@@ -153,7 +153,7 @@ void Poller::RunWork() noexcept {
   if (runs_work || work_.waiting() == 0) return;
   if (!is_this_thread()) return CollectBeside(true);
   runs_work = true;
-  work_.run(busy_poll_.callers(), /*goes_on=*/true);
+  work_.run(busy_poll_.callers(), /*collects=*/true);
   CompleteWaiters();
   JoinedSends::LetGo();
   runs_work = false;
@@ -161,7 +161,7 @@ void Poller::RunWork() noexcept {
 
 void Poller::CollectBeside(bool collects) noexcept {
   runs_work = true;
-  work_.run(BusyPoll::kFew + 1, /*goes_on=*/collects);
+  work_.run(BusyPoll::kFew + 1, collects);
   runs_work = false;
 }
 

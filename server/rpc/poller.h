@@ -40,8 +40,8 @@ class Poller {
     std::function<int64_t()> in_flight;
     // How many calls and operations want to be computed: those that wait for the work, and those that workers have.
     std::function<int64_t()> unfinished;
-    // `callers`: how many call (BusyPoll::callers). Its thread collects from then on if it `goes_on`.
-    std::function<void(int64_t callers, bool goes_on)> run;
+    // `callers`: how many call (BusyPoll::callers). `collects`: whether its thread does from then on.
+    std::function<void(int64_t callers, bool collects)> run;
   };
 
   // `max_busy_poll`: see BusyPoll; zero: the thread sleeps at once.

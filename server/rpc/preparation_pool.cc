@@ -23,7 +23,7 @@ PreparationPool::~PreparationPool() {
 bool PreparationPool::Enqueue(Entry entry, uint64_t caller, int most) {
   {
     MutexLock lock(mutex_);
-    if (entry.collects && busy_ >= std::min(static_cast<int>(threads_.size()), most)) return false;
+    if (busy_ >= most) return false;
     std::deque<Entry>& own = queues_[caller];
     if (own.empty()) turns_.push_back(caller);
     own.push_back(entry);

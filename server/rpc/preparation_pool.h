@@ -8,6 +8,7 @@
 // bounds the work that waits here by the calls in flight. The destructor runs what is queued.
 #pragma once
 
+#include <algorithm>
 #include <coroutine>
 #include <cstdint>
 #include <deque>
@@ -33,9 +34,8 @@ class PreparationPool {
   class Awaiter {
    public:
     // Null: stays where it is.
-    Awaiter(PreparationPool* pool, uint64_t caller) : pool_(pool), caller_(caller) {}
-    Awaiter(PreparationPool* pool, uint64_t caller, int most)
-        : pool_(pool), caller_(caller), collects_(true), most_(most) {}
+    Awaiter(PreparationPool* pool, uint64_t caller, bool collects = false, int most = std::numeric_limits<int>::max())
+        : pool_(pool), caller_(caller), collects_(collects), most_(most) {}
     bool await_ready() const noexcept { return pool_ == nullptr; }
     bool await_suspend(std::coroutine_handle<> waiting) { return pool_->Enqueue({waiting, collects_}, caller_, most_); }
     void await_resume() const noexcept {}
@@ -43,21 +43,23 @@ class PreparationPool {
    private:
     PreparationPool* pool_;
     uint64_t caller_;
-    bool collects_ = false;
-    int most_ = std::numeric_limits<int>::max();
+    bool collects_;
+    int most_;
   };
   // `caller`: a tenant or a connection.
   Awaiter Schedule(uint64_t caller) { return Awaiter(this, caller); }
   // For what never waits for the work that it adds: its thread runs that itself. Stays where it is unless a thread has
   // nothing to do and fewer than `most` have.
-  Awaiter ScheduleToCollect(uint64_t caller, int most) { return Awaiter(this, caller, most); }
+  Awaiter ScheduleToCollect(uint64_t caller, int most) {
+    return Awaiter(this, caller, /*collects=*/true, std::min(static_cast<int>(threads_.size()), most));
+  }
 
  private:
   struct Entry {
     std::coroutine_handle<> waiting;
     bool collects;
   };
-  // False: `most` run or wait, and it is not one of those that may wait.
+  // False: `most` entries run or wait.
   bool Enqueue(Entry entry, uint64_t caller, int most);
   Entry TakeNext() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Work();

@@ -127,7 +127,7 @@ TEST(CellularScheduler, CollectsNoMoreOnAThreadThatDoesNotGoOn) {
   Line first(1), second(1);
   std::future<ScheduleOutcome> ran, waited_for;
   ASSERT_TRUE(scheduler.Schedule(Of(program, {&first, 1}, ran)).ok());
-  scheduler.RunCollected(1, /*goes_on=*/false);
+  scheduler.RunCollected(1, /*collects=*/false);
   EXPECT_TRUE(ran.get().status.ok());
   ASSERT_TRUE(scheduler.Schedule(Of(program, {&second, 1}, waited_for)).ok());
   EXPECT_EQ(scheduler.collected(), 0);

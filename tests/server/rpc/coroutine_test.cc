@@ -149,7 +149,7 @@ CallTask CollectOnPool(PreparationPool& pool, int most, std::vector<std::string>
 TEST(PreparationPool, RunsWhatACoroutineHasCollected) {
   std::vector<std::string> told;
   {
-    PreparationPool pool(1, [&](bool goes_on) { told.push_back(goes_on ? "begin" : "run"); });
+    PreparationPool pool(1, [&](bool collects) { told.push_back(collects ? "begin" : "run"); });
     CollectOnPool(pool, /*most=*/1, told);
   }
   EXPECT_EQ(told, (std::vector<std::string>{"begin", "collects", "run"}));

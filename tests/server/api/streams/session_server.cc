@@ -24,7 +24,7 @@ SessionServer::SessionServer(Setup setup)
   if (setup.slices_on_poller) {
     setup.server.work_waiting = [this] { return scheduler.collected(); };
     setup.server.work_unfinished = [this] { return scheduler.load().submissions + scheduler.collected(); };
-    setup.server.run_work = [this](int64_t callers, bool goes_on) { scheduler.RunCollected(callers, goes_on); };
+    setup.server.run_work = [this](int64_t callers, bool collects) { scheduler.RunCollected(callers, collects); };
   }
   absl::StatusOr<std::unique_ptr<GrpcServer>> started = GrpcServer::Start(setup.server, &core, &session_core);
   if (!started.ok()) {
